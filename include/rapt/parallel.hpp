@@ -1,32 +1,37 @@
-// Runs attention on threads of the caller's choice, for C++20: std::thread, OpenMP, oneTBB, or any other
-// pool.
-//
-// The caller passes a function `parts`. parts(n, body) calls body(0) to body(n - 1) once each, possibly at
-// the same time, and returns after the last one. body throws nothing. rapt::std_threads, rapt::openmp and
-// rapt::tbb are such functions. Every number of threads gives the bits of the plain call, rapt_attention. 0
-// threads, which std::thread::hardware_concurrency may return, count as 1.
-//
-//   rapt_status status = rapt::parallel_attention(q, k, v, out, &options, threads, rapt::std_threads);
-//
-// The pointers q, k, v and out set the element types, as ranges do in rapt.hpp. With pointers to void, the
-// options set the types.
-//
-// rapt::std_threads starts threads - 1 threads in each call, which takes tens of microseconds. The other
-// adapters keep their threads. For calls below 100 us, such as most decoding, use openmp or tbb. On one
-// thread, the cost of an adapter is too small to measure. This table has the speed-up of 2 threads over the
-// plain call, for f32 on AVX-512, on two virtual CPUs of a Zen 5. Memory bandwidth limits the long decode.
-// bench/run prints this table for your machine, as its last one:
-//
-//                                                  plain call   std_threads   openmp    tbb
-//   prefill, 32 heads share 8, 1024 x 128               42 ms          1.87     1.88   1.87
-//   prefill, 8 heads, 128 x 64                         111 us          1.50     1.76   1.76
-//   decode, 32 heads share 8, 32768 x 128              9.4 ms          1.23     1.29   1.28
-//   decode, 8 heads share 2, 1024 x 64                  17 us          0.57     1.92   1.93
-//   gradient, 32 heads share 8, 1024 x 128             110 ms          1.97     1.98   1.95
-//   gradient, 8 heads, 128 x 64                        289 us          1.55     1.96   1.97
-//
-// rapt::openmp needs the compiler's flag -fopenmp. rapt::tbb needs an #include <oneapi/tbb/parallel_for.h>
-// before this header.
+/// \file
+/// Runs attention on threads of the caller's choice, for C++20: std::thread, OpenMP, oneTBB, or any other
+/// pool.
+///
+/// The caller passes a function `parts`. parts(n, body) calls body(0) to body(n - 1) once each, possibly at
+/// the same time, and returns after the last one. body throws nothing. rapt::std_threads, rapt::openmp and
+/// rapt::tbb are such functions. Every number of threads gives the bits of the plain call, rapt_attention. 0
+/// threads, which std::thread::hardware_concurrency may return, count as 1.
+///
+/// ~~~
+///   rapt_status status = rapt::parallel_attention(q, k, v, out, &options, threads, rapt::std_threads);
+/// ~~~
+///
+/// The pointers q, k, v and out set the element types, as ranges do in rapt.hpp. With pointers to void, the
+/// options set the types.
+///
+/// rapt::std_threads starts threads - 1 threads in each call, which takes tens of microseconds. The other
+/// adapters keep their threads. For calls below 100 us, such as most decoding, use openmp or tbb. On one
+/// thread, the cost of an adapter is too small to measure. This table has the speed-up of 2 threads over the
+/// plain call, for f32 on AVX-512, on two virtual CPUs of a Zen 5. Memory bandwidth limits the long decode.
+/// bench/run prints this table for your machine, as its last one:
+///
+/// ~~~
+///                                                  plain call   std_threads   openmp    tbb
+///   prefill, 32 heads share 8, 1024 x 128               42 ms          1.87     1.88   1.87
+///   prefill, 8 heads, 128 x 64                         111 us          1.50     1.76   1.76
+///   decode, 32 heads share 8, 32768 x 128              9.4 ms          1.23     1.29   1.28
+///   decode, 8 heads share 2, 1024 x 64                  17 us          0.57     1.92   1.93
+///   gradient, 32 heads share 8, 1024 x 128             110 ms          1.97     1.98   1.95
+///   gradient, 8 heads, 128 x 64                        289 us          1.55     1.96   1.97
+/// ~~~
+///
+/// rapt::openmp needs the compiler's flag -fopenmp. rapt::tbb needs an `#include <oneapi/tbb/parallel_for.h>`
+/// before this header.
 #ifndef RAPT_PARALLEL_HPP
 #define RAPT_PARALLEL_HPP
 
@@ -48,7 +53,10 @@
 namespace rapt {
 
 // ---- adapters
+/// \defgroup cpp_parallel Threads
+/// \{
 
+/// std_threads(n, body) starts n - 1 threads of std::jthread in each call.
 inline constexpr auto std_threads = [](std::size_t n, const auto &body) {
   std::vector<std::jthread> threads;
   threads.reserve(n);
@@ -57,6 +65,7 @@ inline constexpr auto std_threads = [](std::size_t n, const auto &body) {
 };
 
 #ifdef _OPENMP
+/// openmp(n, body) uses OpenMP's threads; with -fopenmp.
 inline constexpr auto openmp = [](std::size_t n, const auto &body) {
 #pragma omp parallel for schedule(static, 1) num_threads(static_cast <int>(n))
   for (std::size_t i = 0; i < n; ++i) body(i);
@@ -64,6 +73,7 @@ inline constexpr auto openmp = [](std::size_t n, const auto &body) {
 #endif
 
 #ifdef TBB_VERSION_MAJOR
+/// tbb(n, body) uses oneTBB's threads; with <oneapi/tbb/parallel_for.h> included before.
 inline constexpr auto tbb = [](std::size_t n, const auto &body) {
   oneapi::tbb::parallel_for(std::size_t{0}, n, body, oneapi::tbb::simple_partitioner{});
 };
@@ -116,17 +126,17 @@ inline constexpr std::size_t runs_per_thread = 8;  // enough to balance tasks of
 
 }  // namespace detail
 
-// An ElementPointer points to elements, to const elements or to void, or is nullptr.
+/// An ElementPointer points to elements, to const elements or to void, or is nullptr.
 template <class T>
 concept ElementPointer = std::is_null_pointer_v<T> ||
     (std::is_pointer_v<T> && (std::is_void_v<detail::Pointee<T> > || Element<detail::Pointee<T> >));
 
-// Computes rapt_attention by tasks, on up to `threads` threads. If there are more threads than tasks, it also
-// splits the keys and merges partial results, so it also helps in decoding. It allocates a workspace per
-// thread, and the partial results, before it calls `parts`. It throws what these allocations and `parts`
-// throw, such as std::bad_alloc, or std::system_error if std_threads cannot start a thread. Every started
-// thread has then ended, and the outputs may hold anything. (OpenMP's own runtime ends the program if it
-// cannot start a thread.)
+/// Computes rapt_attention by tasks, on up to `threads` threads. If there are more threads than tasks, it also
+/// splits the keys and merges partial results, so it also helps in decoding. It allocates a workspace per
+/// thread, and the partial results, before it calls `parts`. It throws what these allocations and `parts`
+/// throw, such as std::bad_alloc, or std::system_error if std_threads cannot start a thread. Every started
+/// thread has then ended, and the outputs may hold anything. (OpenMP's own runtime ends the program if it
+/// cannot start a thread.)
 template <ElementPointer Q, ElementPointer K, ElementPointer V, ElementPointer Out, class Parts>
 rapt_status parallel_attention(Q q, K k, V v, Out out, const rapt_attention_options *options,
                                std::size_t threads, const Parts &parts) {
@@ -162,7 +172,7 @@ rapt_status parallel_attention(Q q, K k, V v, Out out, const rapt_attention_opti
       });
 }
 
-// Like parallel_attention, for rapt_attention_backward. Each thread computes one run of consecutive tasks.
+/// Like parallel_attention, for rapt_attention_backward. Each thread computes one run of consecutive tasks.
 template <ElementPointer Q, ElementPointer K, ElementPointer V, class Parts>
 rapt_status parallel_attention_backward(Q q, K k, V v, const rapt_attention_options *options,
                                         const rapt_attention_gradients *gradients, std::size_t threads,
@@ -180,16 +190,17 @@ rapt_status parallel_attention_backward(Q q, K k, V v, const rapt_attention_opti
       });
 }
 
-// One layer of parallel_linear, with the arguments of rapt_linear. The options name the types.
+/// One layer of parallel_linear, with the arguments of rapt_linear. The options name the types.
 struct LinearWork {
-  const void *x, *w;
-  void *y;
-  const rapt_linear_options *options;
+  const void *x;                       ///< as rapt_linear()'s
+  const void *w;                       ///< as rapt_linear()'s; packed weights too
+  void *y;                             ///< as rapt_linear()'s
+  const rapt_linear_options *options;  ///< as rapt_linear()'s, with the types
 };
 
-// Computes several linear layers as one list of tasks, on up to `threads` threads: q, k and v of a block, or
-// the experts of a layer. No layer may read what another one writes. The layers after one that fails may be
-// computed or not. It allocates and throws like parallel_attention.
+/// Computes several linear layers as one list of tasks, on up to `threads` threads: q, k and v of a block, or
+/// the experts of a layer. No layer may read what another one writes. The layers after one that fails may be
+/// computed or not. It allocates and throws like parallel_attention.
 template <class Parts>
 rapt_status parallel_linear(std::span<const LinearWork> layers, std::size_t threads, const Parts &parts) {
   std::vector<std::size_t> first_task(layers.size() + 1);
@@ -216,6 +227,8 @@ rapt_status parallel_linear(std::span<const LinearWork> layers, std::size_t thre
   const std::size_t tasks = first_task.back();
   return detail::run_parts(tasks, threads * detail::runs_per_thread, threads, bytes, parts, run);
 }
+
+/// \}
 
 }  // namespace rapt
 

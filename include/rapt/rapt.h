@@ -1,4 +1,5 @@
-/* rapt: CPU kernels for attention, with the same bits on every instruction set.
+/** \file
+ * rapt: CPU kernels for attention, with the same bits on every instruction set.
  *
  * Units. Lengths and strides count elements. The innermost dimension is contiguous. No alignment is required.
  * Accuracy bounds count in u, which is 2^-24 for f32 and 2^-53 for f64.
@@ -24,6 +25,7 @@
  * and the call restores them. One exception: the sign and payload of a NaN result are not promised.
  *
  * Special values, for every function. "Score" means the score after scale, softcap, slopes and bias.
+ * ~~~
  *   an element excluded by a mask, a length,      never read into the result: probability exactly 0,
  *   causality or a bias of -inf                   even if the element is NaN or infinite
  *   a row with no element left                    probabilities 0, log-probabilities and log-sum-exp -inf
@@ -41,6 +43,7 @@
  *   an infinite query scale                       any element of the row may be NaN
  *   exp(-inf), exp(+inf), exp(NaN)                +0, +inf, NaN
  *   a bad argument                                a status that names it; nothing is written
+ * ~~~
  *
  * Accuracy. Every bound holds for any input within the conditions next to it. A bound that was measured on
  * random data holds for the random numbers of the tests. If terms are equal, or only a few of them differ,
@@ -58,6 +61,7 @@
  *
  * Functions that return no status (dot, dot_rows, scale, exp, exp_sum, activations) check nothing: their
  * pointers must be valid for the lengths given.
+
  */
 #ifndef RAPT_RAPT_H
 #define RAPT_RAPT_H
@@ -74,9 +78,13 @@
 #define RAPT_API
 #endif
 
+/** The header's version; rapt_version() is the library's. */
 #define RAPT_VERSION_MAJOR 0
+/** Grows with new functions, and may change bits. */
 #define RAPT_VERSION_MINOR 3
+/** Grows with corrections. */
 #define RAPT_VERSION_PATCH 0
+/** The header's version of the bits; see rapt_bits_version(). */
 #define RAPT_BITS_VERSION 3
 
 #ifdef __cplusplus
@@ -84,160 +92,172 @@ extern "C" {
 #endif
 
 /* ---- status ------------------------------------------------------------------------------------------- */
+/** \defgroup status Status
+ * \{ */
 
+/** What a function returns: success, or which argument is at fault. */
 enum rapt_status {
-  RAPT_OK = 0,
-  RAPT_BAD_X,                /* x is null */
-  RAPT_BAD_Y,                /* y is null */
-  RAPT_BAD_DY,               /* dy is null */
-  RAPT_BAD_DX,               /* dx is null */
-  RAPT_BAD_OUT,              /* out is null */
-  RAPT_BAD_X_STRIDE,         /* x_stride is smaller than a row */
-  RAPT_BAD_Y_STRIDE,         /* y_stride is smaller than a row */
-  RAPT_BAD_DY_STRIDE,        /* dy_stride is smaller than a row */
-  RAPT_BAD_DX_STRIDE,        /* dx_stride is smaller than a row */
-  RAPT_BAD_OVERLAP,          /* an output overlaps an input without being exactly that input */
-  RAPT_BAD_SIZE,             /* a product of sizes does not fit the address space */
-  RAPT_BAD_OPTIONS_SIZE,     /* options->size is not the size of the struct in a release */
-  RAPT_BAD_EMPTY_ROWS,       /* empty_rows_are_zero is set for logsumexp, where it has no effect */
-  RAPT_BAD_SCALE,            /* scale is not a normal number of the arithmetic type, or too large */
-  RAPT_BAD_SOFTCAP,          /* softcap is negative, or softcap or scale / softcap is not normal */
-  RAPT_BAD_BIAS_STRIDE,      /* bias_stride is smaller than a row, or set without a bias */
-  RAPT_BAD_MASK_STRIDE,      /* mask_stride is smaller than a row, or set without a mask */
-  RAPT_BAD_ROW_LENGTHS,      /* a row length is larger than cols */
-  RAPT_BAD_ISA_NAME,         /* no instruction set of that name is compiled in */
-  RAPT_BAD_ISA_FOR_THIS_CPU, /* this CPU or its operating system cannot run that instruction set */
-  RAPT_BAD_Q,                /* q is null */
-  RAPT_BAD_K,                /* k is null */
-  RAPT_BAD_V,                /* v is null */
-  RAPT_BAD_OPTIONS,          /* options is null */
-  RAPT_BAD_HEADS,            /* q_heads is not a multiple of kv_heads */
-  RAPT_BAD_DIM,              /* qk_dim or v_dim is 0 or too large */
-  RAPT_BAD_SHAPE,            /* batch, q_heads, heads, head_dim or in_features is 0 */
-  RAPT_BAD_TYPE,             /* this version lacks the element type, or a given range has another one */
-  RAPT_BAD_ARITHMETIC,       /* the element types do not have that arithmetic */
-  RAPT_BAD_KV_SCALES,        /* k_scales, v_scales or scale_group do not go with the types */
-  RAPT_BAD_Q_STRIDES,        /* a stride of q is 0 or negative */
-  RAPT_BAD_K_STRIDES,        /* a stride of k is 0 or negative */
-  RAPT_BAD_V_STRIDES,        /* a stride of v is 0 or negative */
-  RAPT_BAD_OUT_STRIDES,      /* the strides of out let two of its rows overlap */
-  RAPT_BAD_LSE_STRIDES,      /* the strides of lse let two elements coincide, or are set without lse */
-  RAPT_BAD_BIAS_STRIDES,     /* a stride of bias is 0 or negative, or set without a bias */
-  RAPT_BAD_MASK_STRIDES,     /* a stride of mask is 0 or negative, or set without a mask */
-  RAPT_BAD_QUERY_SCALES,     /* a stride of query_scales is 0 or negative, or set without query_scales */
-  RAPT_BAD_CAUSAL,           /* causal is not one of rapt_causal */
-  RAPT_BAD_CAUSAL_OFFSET,    /* causal_offset without RAPT_CAUSAL_OFFSET, or beyond 2^60 */
-  RAPT_BAD_KV_LENGTHS,       /* an entry of kv_lengths is negative or larger than kv_len */
-  RAPT_BAD_OFFSETS,          /* q_offsets or kv_offsets decrease, or exceed q_len or kv_len in a sequence */
-  RAPT_BAD_BLOCK_TABLE,      /* a page number is negative, the table too narrow, or kv_offsets also set */
-  RAPT_BAD_PAGE_SIZE,        /* page_size is not a multiple of 16, 0 with block_table, or set without it */
-  RAPT_BAD_PACKED_KEYS,      /* packed_keys with kv_offsets, or with pages that are no multiple of 64 keys */
-  RAPT_BAD_PARTIALS,         /* partials is null */
-  RAPT_BAD_WORKSPACE,        /* workspace is null, too small, or overlaps another array */
-  RAPT_BAD_TASKS,            /* first is above last, or last above the number of tasks */
-  RAPT_BAD_GRADIENTS,        /* gradients is null, or its size is not that of the struct in a release */
-  RAPT_BAD_LSE,              /* options->lse is null */
-  RAPT_BAD_DOUT,             /* dout is null */
-  RAPT_BAD_DQ,               /* dq is null */
-  RAPT_BAD_DK,               /* dk is null */
-  RAPT_BAD_DV,               /* dv is null */
-  RAPT_BAD_DOUT_STRIDES,     /* a stride of dout is 0 or negative */
-  RAPT_BAD_DQ_STRIDES,       /* the strides of dq let two of its rows overlap */
-  RAPT_BAD_DK_STRIDES,       /* the strides of dk let two of its rows overlap */
-  RAPT_BAD_DV_STRIDES,       /* the strides of dv let two of its rows overlap */
-  RAPT_BAD_DBIAS,            /* dbias without a bias, or bias_strides let two of its rows partly overlap */
-  RAPT_BAD_DSINKS,           /* dsinks without sinks */
-  RAPT_BAD_W,                /* w is null */
-  RAPT_BAD_X_STRIDES,        /* a stride of x is 0 or negative */
-  RAPT_BAD_W_STRIDES,        /* a stride of w is 0 or negative, or set with packed weights */
-  RAPT_BAD_ADD,              /* add_type or add_stride without add, or add_stride smaller than a row */
-  RAPT_BAD_PACKED,           /* packed is null, damaged, another layer's; first_output no multiple of 64 */
-  RAPT_BAD_SCALE_GROUP,      /* scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
-  RAPT_BAD_W_SCALES,         /* w_scales or w_scale_type do not go with the types, or with packed weights */
-  RAPT_BAD_W_ZEROS,          /* w_zeros for other weights than u4, with a codebook, or with packed weights */
-  RAPT_BAD_W_OFFSETS,        /* w_offsets for float weights, or with packed weights */
-  RAPT_BAD_W_CODEBOOK,       /* w_codebook for other weights than u4, in I8, or with packed weights */
-  RAPT_BAD_X_SCALES,         /* x_scales missing for x of i8, or set for another type */
-  RAPT_BAD_X_GROUP,          /* x_group is no multiple of the scale group, or set in F32 */
-  RAPT_BAD_SCALES,           /* scales is null */
-  RAPT_BAD_GATE,             /* gate or dgate is null */
-  RAPT_BAD_UP,               /* up or dup is null */
-  RAPT_BAD_GATE_STRIDE,      /* gate_stride is smaller than a row */
-  RAPT_BAD_UP_STRIDE,        /* up_stride is smaller than a row */
-  RAPT_BAD_ACTIVATION,       /* activation is not one of rapt_activation */
-  RAPT_BAD_Y_STRIDES,        /* the strides of y let two of its rows overlap */
-  RAPT_BAD_LAYOUT,           /* layout is not one of rapt_rope_layout */
-  RAPT_BAD_ROTARY_DIM,       /* rotary_dim is odd, 0 or larger than head_dim */
-  RAPT_BAD_FREQUENCIES,      /* frequencies is null, or one is NaN or has a magnitude above 1024 */
-  RAPT_BAD_POSITIONS,        /* a position beyond 2^24, or fields of positions that do not go together */
-  RAPT_BAD_ATTENTION_FACTOR, /* attention_factor is not a normal number of the arithmetic type */
-  RAPT_BAD_BASE,             /* base is not above 1 and at most 2^512 */
-  RAPT_BAD_SCALING,          /* scaling is not one of rapt_rope_scaling */
-  RAPT_BAD_SCALING_FACTOR,   /* factor is not positive, or set without a scaling */
-  RAPT_BAD_ORIGINAL_LENGTH,  /* original_max_position_embeddings is 0, or set for another scaling */
-  RAPT_BAD_FREQ_FACTORS,     /* low_freq_factor and high_freq_factor do not fit, or another scaling's */
-  RAPT_BAD_BETAS,            /* beta_fast and beta_slow do not fit, or are set for another scaling */
-  RAPT_BAD_TRUNCATE,         /* no_truncate is set for another scaling */
-  RAPT_BAD_MSCALE,           /* only one of mscale and mscale_all_dim, or another scaling's */
-  RAPT_BAD_EPS,              /* eps is negative, infinite, NaN, or neither 0 nor a normal number */
-  RAPT_BAD_WEIGHT,           /* weight_plus_one is set without a weight, or for layer_norm */
-  RAPT_BAD_BIAS,             /* bias is set for rms_norm, which has none */
-  RAPT_BAD_RESIDUAL_STRIDE,  /* residual_stride is smaller than a row, or set without a residual */
-  RAPT_BAD_NORM_DBIAS,       /* dbias is set for rms_norm_backward, which has no bias */
-  RAPT_BAD_ACCUMULATE        /* accumulate is set without dweight or dbias */
+  RAPT_OK = 0,               /**< success */
+  RAPT_BAD_X,                /**< x is null */
+  RAPT_BAD_Y,                /**< y is null */
+  RAPT_BAD_DY,               /**< dy is null */
+  RAPT_BAD_DX,               /**< dx is null */
+  RAPT_BAD_OUT,              /**< out is null */
+  RAPT_BAD_X_STRIDE,         /**< x_stride is smaller than a row */
+  RAPT_BAD_Y_STRIDE,         /**< y_stride is smaller than a row */
+  RAPT_BAD_DY_STRIDE,        /**< dy_stride is smaller than a row */
+  RAPT_BAD_DX_STRIDE,        /**< dx_stride is smaller than a row */
+  RAPT_BAD_OVERLAP,          /**< an output overlaps an input without being exactly that input */
+  RAPT_BAD_SIZE,             /**< a product of sizes does not fit the address space */
+  RAPT_BAD_OPTIONS_SIZE,     /**< options->size is not the size of the struct in a release */
+  RAPT_BAD_EMPTY_ROWS,       /**< empty_rows_are_zero is set for logsumexp, where it has no effect */
+  RAPT_BAD_SCALE,            /**< scale is not a normal number of the arithmetic type, or too large */
+  RAPT_BAD_SOFTCAP,          /**< softcap is negative, or softcap or scale / softcap is not normal */
+  RAPT_BAD_BIAS_STRIDE,      /**< bias_stride is smaller than a row, or set without a bias */
+  RAPT_BAD_MASK_STRIDE,      /**< mask_stride is smaller than a row, or set without a mask */
+  RAPT_BAD_ROW_LENGTHS,      /**< a row length is larger than cols */
+  RAPT_BAD_ISA_NAME,         /**< no instruction set of that name is compiled in */
+  RAPT_BAD_ISA_FOR_THIS_CPU, /**< this CPU or its operating system cannot run that instruction set */
+  RAPT_BAD_Q,                /**< q is null */
+  RAPT_BAD_K,                /**< k is null */
+  RAPT_BAD_V,                /**< v is null */
+  RAPT_BAD_OPTIONS,          /**< options is null */
+  RAPT_BAD_HEADS,            /**< q_heads is not a multiple of kv_heads */
+  RAPT_BAD_DIM,              /**< qk_dim or v_dim is 0 or too large */
+  RAPT_BAD_SHAPE,            /**< batch, q_heads, heads, head_dim or in_features is 0 */
+  RAPT_BAD_TYPE,             /**< this version lacks the element type, or a given range has another one */
+  RAPT_BAD_ARITHMETIC,       /**< the element types do not have that arithmetic */
+  RAPT_BAD_KV_SCALES,        /**< k_scales, v_scales or scale_group do not go with the types */
+  RAPT_BAD_Q_STRIDES,        /**< a stride of q is 0 or negative */
+  RAPT_BAD_K_STRIDES,        /**< a stride of k is 0 or negative */
+  RAPT_BAD_V_STRIDES,        /**< a stride of v is 0 or negative */
+  RAPT_BAD_OUT_STRIDES,      /**< the strides of out let two of its rows overlap */
+  RAPT_BAD_LSE_STRIDES,      /**< the strides of lse let two elements coincide, or are set without lse */
+  RAPT_BAD_BIAS_STRIDES,     /**< a stride of bias is 0 or negative, or set without a bias */
+  RAPT_BAD_MASK_STRIDES,     /**< a stride of mask is 0 or negative, or set without a mask */
+  RAPT_BAD_QUERY_SCALES,     /**< a stride of query_scales is 0 or negative, or set without query_scales */
+  RAPT_BAD_CAUSAL,           /**< causal is not one of rapt_causal */
+  RAPT_BAD_CAUSAL_OFFSET,    /**< causal_offset without RAPT_CAUSAL_OFFSET, or beyond 2^60 */
+  RAPT_BAD_KV_LENGTHS,       /**< an entry of kv_lengths is negative or larger than kv_len */
+  RAPT_BAD_OFFSETS,          /**< q_offsets or kv_offsets decrease, or exceed q_len or kv_len in a sequence */
+  RAPT_BAD_BLOCK_TABLE,      /**< a page number is negative, the table too narrow, or kv_offsets also set */
+  RAPT_BAD_PAGE_SIZE,        /**< page_size is not a multiple of 16, 0 with block_table, or set without it */
+  RAPT_BAD_PACKED_KEYS,      /**< packed_keys with kv_offsets, or with pages of no multiple of 64 keys */
+  RAPT_BAD_PARTIALS,         /**< partials is null */
+  RAPT_BAD_WORKSPACE,        /**< workspace is null, too small, or overlaps another array */
+  RAPT_BAD_TASKS,            /**< first is above last, or last above the number of tasks */
+  RAPT_BAD_GRADIENTS,        /**< gradients is null, or its size is not that of the struct in a release */
+  RAPT_BAD_LSE,              /**< options->lse is null */
+  RAPT_BAD_DOUT,             /**< dout is null */
+  RAPT_BAD_DQ,               /**< dq is null */
+  RAPT_BAD_DK,               /**< dk is null */
+  RAPT_BAD_DV,               /**< dv is null */
+  RAPT_BAD_DOUT_STRIDES,     /**< a stride of dout is 0 or negative */
+  RAPT_BAD_DQ_STRIDES,       /**< the strides of dq let two of its rows overlap */
+  RAPT_BAD_DK_STRIDES,       /**< the strides of dk let two of its rows overlap */
+  RAPT_BAD_DV_STRIDES,       /**< the strides of dv let two of its rows overlap */
+  RAPT_BAD_DBIAS,            /**< dbias without a bias, or bias_strides let two of its rows partly overlap */
+  RAPT_BAD_DSINKS,           /**< dsinks without sinks */
+  RAPT_BAD_W,                /**< w is null */
+  RAPT_BAD_X_STRIDES,        /**< a stride of x is 0 or negative */
+  RAPT_BAD_W_STRIDES,        /**< a stride of w is 0 or negative, or set with packed weights */
+  RAPT_BAD_ADD,              /**< add_type or add_stride without add, or add_stride smaller than a row */
+  RAPT_BAD_PACKED,           /**< packed is null, damaged, another layer's; first_output no multiple of 64 */
+  RAPT_BAD_SCALE_GROUP,      /**< scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
+  RAPT_BAD_W_SCALES,         /**< w_scales or w_scale_type do not go with the types, or with packed weights */
+  RAPT_BAD_W_ZEROS,          /**< w_zeros for weights other than u4, with a codebook, or packed weights */
+  RAPT_BAD_W_OFFSETS,        /**< w_offsets for float weights, or with packed weights */
+  RAPT_BAD_W_CODEBOOK,       /**< w_codebook for other weights than u4, in I8, or with packed weights */
+  RAPT_BAD_X_SCALES,         /**< x_scales missing for x of i8, or set for another type */
+  RAPT_BAD_X_GROUP,          /**< x_group is no multiple of the scale group, or set in F32 */
+  RAPT_BAD_SCALES,           /**< scales is null */
+  RAPT_BAD_GATE,             /**< gate or dgate is null */
+  RAPT_BAD_UP,               /**< up or dup is null */
+  RAPT_BAD_GATE_STRIDE,      /**< gate_stride is smaller than a row */
+  RAPT_BAD_UP_STRIDE,        /**< up_stride is smaller than a row */
+  RAPT_BAD_ACTIVATION,       /**< activation is not one of rapt_activation */
+  RAPT_BAD_Y_STRIDES,        /**< the strides of y let two of its rows overlap */
+  RAPT_BAD_LAYOUT,           /**< layout is not one of rapt_rope_layout */
+  RAPT_BAD_ROTARY_DIM,       /**< rotary_dim is odd, 0 or larger than head_dim */
+  RAPT_BAD_FREQUENCIES,      /**< frequencies is null, or one is NaN or has a magnitude above 1024 */
+  RAPT_BAD_POSITIONS,        /**< a position beyond 2^24, or fields of positions that do not go together */
+  RAPT_BAD_ATTENTION_FACTOR, /**< attention_factor is not a normal number of the arithmetic type */
+  RAPT_BAD_BASE,             /**< base is not above 1 and at most 2^512 */
+  RAPT_BAD_SCALING,          /**< scaling is not one of rapt_rope_scaling */
+  RAPT_BAD_SCALING_FACTOR,   /**< factor is not positive, or set without a scaling */
+  RAPT_BAD_ORIGINAL_LENGTH,  /**< original_max_position_embeddings is 0, or set for another scaling */
+  RAPT_BAD_FREQ_FACTORS,     /**< low_freq_factor and high_freq_factor do not fit, or another scaling's */
+  RAPT_BAD_BETAS,            /**< beta_fast and beta_slow do not fit, or are set for another scaling */
+  RAPT_BAD_TRUNCATE,         /**< no_truncate is set for another scaling */
+  RAPT_BAD_MSCALE,           /**< only one of mscale and mscale_all_dim, or another scaling's */
+  RAPT_BAD_EPS,              /**< eps is negative, infinite, NaN, or neither 0 nor a normal number */
+  RAPT_BAD_WEIGHT,           /**< weight_plus_one is set without a weight, or for layer_norm */
+  RAPT_BAD_BIAS,             /**< bias is set for rms_norm, which has none */
+  RAPT_BAD_RESIDUAL_STRIDE,  /**< residual_stride is smaller than a row, or set without a residual */
+  RAPT_BAD_NORM_DBIAS,       /**< dbias is set for rms_norm_backward, which has no bias */
+  RAPT_BAD_ACCUMULATE        /**< accumulate is set without dweight or dbias */
 };
 typedef enum rapt_status rapt_status;
 
-/* Returns the status in words, with the name of the argument at fault. Never returns null. The text is
+/** Returns the status in words, with the name of the argument at fault. Never returns null. The text is
  * static. */
 RAPT_API const char *rapt_status_text(rapt_status status);
 
-/* Returns "MAJOR.MINOR.PATCH" of the linked library. */
+/** Returns "MAJOR.MINOR.PATCH" of the linked library. */
 RAPT_API const char *rapt_version(void);
 
-/* Returns the version of the bits of the linked library's results. Two libraries with the same number give
+/** Returns the version of the bits of the linked library's results. Two libraries with the same number give
  * the same results for every call that both know. The number changes only with the minor version, and from
  * 1.0 on only with the major version. */
 RAPT_API unsigned rapt_bits_version(void);
 
-/* ---- instruction-set levels --------------------------------------------------------------------------- */
+/** \} */
 
-/* Returns the number of compiled levels. Their order is weakest first: "scalar", then "avx2", "avx2_vnni",
+/* ---- instruction-set levels --------------------------------------------------------------------------- */
+/** \defgroup instruction_set_levels Instruction-set levels
+ * \{ */
+
+/** Returns the number of compiled levels. Their order is weakest first: "scalar", then "avx2", "avx2_vnni",
  * "avx512", "avx512_vnni", "amx" on x86-64 or "neon", "neon_dotprod", "neon_i8mm", "neon_bf16" on AArch64.
  * The first call of any function chooses the best usable level, or the one that RAPT_ISA in the environment
  * names. If that level is unknown or not usable, the best usable one runs. So a program that is run once for
  * each level must check rapt_isa_status(). */
 RAPT_API size_t rapt_isa_count(void);
 
-/* Returns the name of level `index`, or null if index >= rapt_isa_count(). */
+/** Returns the name of level `index`, or null if index >= rapt_isa_count(). */
 RAPT_API const char *rapt_isa_name(size_t index);
 
-/* Returns 1 if this CPU has, and its operating system enables, every instruction that the level may use.
+/** Returns 1 if this CPU has, and its operating system enables, every instruction that the level may use.
  * Returns 0 otherwise. */
 RAPT_API int rapt_isa_usable(const char *name);
 
-/* Returns the verdict on RAPT_ISA, which the library reads once: RAPT_OK, RAPT_BAD_ISA_NAME or
+/** Returns the verdict on RAPT_ISA, which the library reads once: RAPT_OK, RAPT_BAD_ISA_NAME or
  * RAPT_BAD_ISA_FOR_THIS_CPU. An empty RAPT_ISA is the same as none. */
 RAPT_API rapt_status rapt_isa_status(void);
 
-/* Chooses a level for the whole process. A null name chooses the best usable level, not RAPT_ISA's. Running
+/** Chooses a level for the whole process. A null name chooses the best usable level, not RAPT_ISA's. Running
  * calls finish on the level that they began with. If the result is RAPT_BAD_ISA_NAME or
  * RAPT_BAD_ISA_FOR_THIS_CPU, the choice is unchanged. */
 RAPT_API rapt_status rapt_force_isa(const char *name);
 
-/* rapt_active_isa returns the chosen level. rapt_kernel_isa returns the level whose code runs for a kernel
- * such as "softmax_f32", or null if no kernel has that name. Linux must permit a process to use AMX's tiles.
- * The library asks in the first call that needs tiles, or when rapt_kernel_isa is called for a kernel of
- * "amx". If Linux refuses, lower levels run the kernels of "amx", with the same bits. */
+/** Returns the name of the chosen level. */
 RAPT_API const char *rapt_active_isa(void);
+/** Returns the level whose code runs for a kernel such as "softmax_f32", or null if no kernel has that name.
+ * Linux must permit a process to use AMX's tiles. The library asks in the first call that needs tiles, or when
+ * rapt_kernel_isa is called for a kernel of "amx". If Linux refuses, lower levels run the kernels of "amx",
+ * with the same bits. */
 RAPT_API const char *rapt_kernel_isa(const char *kernel);
 
+/** \} */
+
 /* ---- types, strides, causality ------------------------------------------------------------------------ */
+/** \defgroup types_strides_causality Types, strides, causality
+ * \{ */
 
-/* rapt_f16 is the bits of an IEEE binary16. rapt_bf16 is the upper half of a binary32. */
-typedef uint16_t rapt_f16, rapt_bf16;
+typedef uint16_t rapt_f16;  /**< the bits of an IEEE binary16 */
+typedef uint16_t rapt_bf16; /**< the upper half of a binary32 */
 
-/* Element types are the types in memory. The arithmetic type is double for f64 and float for all others. It
+/** Element types are the types in memory. The arithmetic type is double for f64 and float for all others. It
  * is the type of bias, sinks, slopes, query scales, log-sum-exp and partial results. Elements of 16 bits are
  * widened, computed as f32, and rounded once on output, to nearest even. So a result is the rounded result of
  * the f32 function with the widened input. Its error is that of f32 plus half a unit of the element.
@@ -245,18 +265,18 @@ typedef uint16_t rapt_f16, rapt_bf16;
  * In attention, q, the keys and values, and out may each be f32, f16 or bf16. Keys and values have one type.
  * f64 goes only with f64. Keys and values may also be RAPT_I8, with scales, but then there is no gradient. */
 enum rapt_type {
-  RAPT_TYPE_DEFAULT = 0,
-  RAPT_F32,
-  RAPT_F64,
-  RAPT_F16,
-  RAPT_BF16,
-  RAPT_I8,
-  RAPT_I4, /* -8 to 7, two to a byte: only weights of linear layers */
-  RAPT_U4  /* 0 to 15, two to a byte: only weights of linear layers */
+  RAPT_TYPE_DEFAULT = 0, /**< the field's own default */
+  RAPT_F32,              /**< float, IEEE binary32 */
+  RAPT_F64,              /**< double, IEEE binary64 */
+  RAPT_F16,              /**< rapt_f16, IEEE binary16 */
+  RAPT_BF16,             /**< rapt_bf16, the upper half of a binary32 */
+  RAPT_I8,               /**< int8_t: keys and values, x and weights of linear layers */
+  RAPT_I4,               /**< -8 to 7, two to a byte: only weights of linear layers */
+  RAPT_U4                /**< 0 to 15, two to a byte: only weights of linear layers */
 };
 typedef enum rapt_type rapt_type;
 
-/* The arithmetic of products and sums. The default is f64 for f64, BF16 where all factors (q, keys and
+/** The arithmetic of products and sums. The default is f64 for f64, BF16 where all factors (q, keys and
  * values, or x and w) are bf16, and F32 elsewhere. For other types, BF16 is RAPT_BAD_ARITHMETIC. With keys
  * and values of RAPT_I8, products are exact integers, and the rest is F32. Gradients are computed in f64 for
  * f64, and in F32 for all other types.
@@ -266,29 +286,29 @@ typedef enum rapt_type rapt_type;
  *
  * I8 rounds the rows of a linear layer to bytes, and sums products of integers exactly. */
 enum rapt_arithmetic {
-  RAPT_ARITHMETIC_DEFAULT = 0,
-  RAPT_ARITHMETIC_F32,
-  RAPT_ARITHMETIC_BF16,
-  RAPT_ARITHMETIC_I8 /* only linear layers with quantized weights */
+  RAPT_ARITHMETIC_DEFAULT = 0, /**< what the types say, as above */
+  RAPT_ARITHMETIC_F32,         /**< products and sums in float, with fused multiply-adds */
+  RAPT_ARITHMETIC_BF16,        /**< as AMX multiplies bf16, on every CPU */
+  RAPT_ARITHMETIC_I8           /**< only linear layers with quantized weights */
 };
 
-/* Says which keys query i of a sequence sees. `keys` and `queries` are how many the sequence has. In a
+/** Says which keys query i of a sequence sees. `keys` and `queries` are how many the sequence has. In a
  * matrix, rows are queries and columns are keys. */
 enum rapt_causal {
-  RAPT_CAUSAL_NONE = 0,
-  RAPT_CAUSAL_BOTTOM_RIGHT, /* up to i + keys - queries: the last query sees the last key */
-  RAPT_CAUSAL_TOP_LEFT,     /* up to i */
-  RAPT_CAUSAL_OFFSET        /* up to i + causal_offset, whose magnitude is at most 2^60 */
+  RAPT_CAUSAL_NONE = 0,     /**< all keys, as far as the other options allow */
+  RAPT_CAUSAL_BOTTOM_RIGHT, /**< up to i + keys - queries: the last query sees the last key */
+  RAPT_CAUSAL_TOP_LEFT,     /**< up to i */
+  RAPT_CAUSAL_OFFSET        /**< up to i + causal_offset, whose magnitude is at most 2^60 */
 };
 
-/* With this stride, every index of the dimension reads the same memory. */
+/** With this stride, every index of the dimension reads the same memory. */
 #define RAPT_REPEAT PTRDIFF_MIN
 
-/* Counts the elements from one batch item, head or token to the next. */
+/** Counts the elements from one batch item, head or token to the next. */
 typedef struct rapt_strides {
-  ptrdiff_t batch;
-  ptrdiff_t head;
-  ptrdiff_t token;
+  ptrdiff_t batch; /**< from one batch item to the next */
+  ptrdiff_t head;  /**< from one head to the next */
+  ptrdiff_t token; /**< from one token to the next */
 } rapt_strides;
 
 /* Define RAPT_NO_INLINE for a parser of declarations that does not know function bodies, such as cffi. */
@@ -298,12 +318,13 @@ typedef struct rapt_strides {
 #else
 #define RAPT_STRIDE(elements) ((ptrdiff_t)(elements))
 #endif
-/* Return the strides of contiguous [batch][heads][tokens][dim] and [batch][tokens][heads][dim]. */
+/** Returns the strides of contiguous [batch][heads][tokens][dim]. */
 static inline rapt_strides rapt_strides_bhtd(size_t heads, size_t tokens, size_t dim) {
   const rapt_strides strides = {RAPT_STRIDE(heads * tokens * dim), RAPT_STRIDE(tokens * dim),
                                 RAPT_STRIDE(dim)};
   return strides;
 }
+/** Returns the strides of contiguous [batch][tokens][heads][dim]. */
 static inline rapt_strides rapt_strides_bthd(size_t heads, size_t tokens, size_t dim) {
   const rapt_strides strides = {RAPT_STRIDE(heads * tokens * dim), RAPT_STRIDE(dim),
                                 RAPT_STRIDE(heads * dim)};
@@ -312,129 +333,180 @@ static inline rapt_strides rapt_strides_bthd(size_t heads, size_t tokens, size_t
 #undef RAPT_STRIDE
 #endif
 
-/* ---- vectors ------------------------------------------------------------------------------------------ */
+/** \} */
 
-/* Returns the sum of a[i] * b[i]. a and b may overlap. NaN and infinities follow IEEE arithmetic.
+/* ---- vectors ------------------------------------------------------------------------------------------ */
+/** \defgroup vectors Vectors
+ * \{ */
+
+/** Returns the sum of a[i] * b[i]. a and b may overlap. NaN and infinities follow IEEE arithmetic.
  * Accuracy, where nothing overflows, for any input up to n = 2^30:
+ * ~~~
  *   |error| <= (min(n / 64, 512) + n / 32768 + 8) * u * sum |a[i] * b[i]| + n * 2^-149
  *   f64: (min(n / 32, 512) + n / 16384 + 8) * u, and n * 2^-1074
+ * ~~~
  * Measured on random data, for n <= 2^20: 1e-6 * sum |a[i] * b[i]| (f64: 4e-15).
  * Order: fused multiply-adds add element i to partial sum i mod 64 (f64: 32). Every 32768 elements (f64:
  * 16384), the partial sums start again at 0, and are added to the earlier ones. */
 RAPT_API float rapt_dot_f32(const float *a, const float *b, size_t n);
+/** Like rapt_dot_f32(), for doubles. */
 RAPT_API double rapt_dot_f64(const double *a, const double *b, size_t n);
+/** Like rapt_dot_f32(), for f16. */
 RAPT_API float rapt_dot_f16(const rapt_f16 *a, const rapt_f16 *b, size_t n);
+/** Like rapt_dot_f32(), for bf16. */
 RAPT_API float rapt_dot_bf16(const rapt_bf16 *a, const rapt_bf16 *b, size_t n);
 
-/* Returns the exact sum of the products of bytes, for every n. */
+/** Returns the exact sum of the products of bytes, for every n. */
 RAPT_API int64_t rapt_dot_i8(const int8_t *a, const int8_t *b, size_t n);
+/** Like rapt_dot_i8(), for bytes without a sign times bytes with one. */
 RAPT_API int64_t rapt_dot_u8i8(const uint8_t *a, const int8_t *b, size_t n);
 
-/* out[r] = scale * dot(query, row r), where dot has the bits of rapt_dot and the product is rounded once.
+/** out[r] = scale * dot(query, row r), where dot has the bits of rapt_dot and the product is rounded once.
  * row_stride may be any value, negative and 0 included. out must not overlap query or rows. The exact sum of
  * bytes is first rounded to f32. Up to 2^24 this rounding is exact. */
 RAPT_API void rapt_dot_rows_f32(const float *query, const float *rows, ptrdiff_t row_stride, size_t row_count,
                                 size_t dim, float scale, float *out);
+/** Like rapt_dot_rows_f32(), for doubles. */
 RAPT_API void rapt_dot_rows_f64(const double *query, const double *rows, ptrdiff_t row_stride,
                                 size_t row_count, size_t dim, double scale, double *out);
+/** Like rapt_dot_rows_f32(), for f16. */
 RAPT_API void rapt_dot_rows_f16(const rapt_f16 *query, const rapt_f16 *rows, ptrdiff_t row_stride,
                                 size_t row_count, size_t dim, float scale, float *out);
+/** Like rapt_dot_rows_f32(), for bf16. */
 RAPT_API void rapt_dot_rows_bf16(const rapt_bf16 *query, const rapt_bf16 *rows, ptrdiff_t row_stride,
                                  size_t row_count, size_t dim, float scale, float *out);
+/** Like rapt_dot_rows_f32(), for bytes. */
 RAPT_API void rapt_dot_rows_i8(const int8_t *query, const int8_t *rows, ptrdiff_t row_stride,
                                size_t row_count, size_t dim, float scale, float *out);
+/** Like rapt_dot_rows_f32(), for bytes without a sign times bytes with one. */
 RAPT_API void rapt_dot_rows_u8i8(const uint8_t *query, const int8_t *rows, ptrdiff_t row_stride,
                                  size_t row_count, size_t dim, float scale, float *out);
 
-/* y[i] = x[i] * factor, correctly rounded (f16, bf16: to f32, and then to the element). y may be x. */
+/** y[i] = x[i] * factor, correctly rounded (f16, bf16: to f32, and then to the element). y may be x. */
 RAPT_API void rapt_scale_f32(const float *x, float factor, float *y, size_t n);
+/** Like rapt_scale_f32(), for doubles. */
 RAPT_API void rapt_scale_f64(const double *x, double factor, double *y, size_t n);
+/** Like rapt_scale_f32(), for f16. */
 RAPT_API void rapt_scale_f16(const rapt_f16 *x, float factor, rapt_f16 *y, size_t n);
+/** Like rapt_scale_f32(), for bf16. */
 RAPT_API void rapt_scale_bf16(const rapt_bf16 *x, float factor, rapt_bf16 *y, size_t n);
 
-/* y[i] = exp(x[i]). The error is below 1 ULP (f32: 0.892 over all inputs), subnormal results included. y is
+/** y[i] = exp(x[i]). The error is below 1 ULP (f32: 0.892 over all inputs), subnormal results included. y is
  * +inf above x = 88.722831 (f64: 709.782712893384), and +0 below x = -103.98 (f64: -745.14). y may be x. */
 RAPT_API void rapt_exp_f32(const float *x, float *y, size_t n);
+/** Like rapt_exp_f32(), for doubles. */
 RAPT_API void rapt_exp_f64(const double *x, double *y, size_t n);
 
-/* y[i] = exp(t) with the bits of rapt_exp, where t = scale * x[i] - shift is rounded once. Returns the sum of
+/** y[i] = exp(t) with the bits of rapt_exp, where t = scale * x[i] - shift is rounded once. Returns the sum of
  * y, whose relative error against the y written is at most 3 * u (f64: 6 * u) for any input. y may be x. */
 RAPT_API float rapt_exp_sum_f32(const float *x, float scale, float shift, float *y, size_t n);
+/** Like rapt_exp_sum_f32(), for doubles. */
 RAPT_API double rapt_exp_sum_f64(const double *x, double scale, double shift, double *y, size_t n);
 
-/* Activations. Elements of 16 bits are widened, and the result is rounded to them once. y may be x.
+/** Activations. Elements of 16 bits are widened, and the result is rounded to them once. y may be x.
+ * ~~~
  *   silu(x)       x / (1 + exp(-x))
  *   gelu(x)       x / 2 * (1 + erf(x / sqrt(2)))
  *   gelu_tanh(x)  x / 2 * (1 + tanh(v / 2)),  v = 2 * sqrt(2 / pi) * (x + 0.044715 * x^3)
+ * ~~~
  * src/contract/activation.hpp has the order of the operations. The tails keep their accuracy.
  * Special values: +inf stays +inf, -0 stays -0, and -inf gives NaN, as in PyTorch.
  * Accuracy: |error| <= k ULP + |x| * 2^-149 (f64: 2^-1074), for any x. k is 4 for silu, 8 for gelu, and
  * 5 + 5 * |v| / 2 for gelu_tanh. Rounding to 16 bits adds 0.5 ULP of theirs. */
 RAPT_API void rapt_silu_f32(const float *x, float *y, size_t n);
+/** y[i] = silu(x[i]), for doubles: see rapt_silu_f32(). */
 RAPT_API void rapt_silu_f64(const double *x, double *y, size_t n);
+/** y[i] = silu(x[i]), for f16: see rapt_silu_f32(). */
 RAPT_API void rapt_silu_f16(const rapt_f16 *x, rapt_f16 *y, size_t n);
+/** y[i] = silu(x[i]), for bf16: see rapt_silu_f32(). */
 RAPT_API void rapt_silu_bf16(const rapt_bf16 *x, rapt_bf16 *y, size_t n);
+/** y[i] = gelu(x[i]), for floats: see rapt_silu_f32(). */
 RAPT_API void rapt_gelu_f32(const float *x, float *y, size_t n);
+/** y[i] = gelu(x[i]), for doubles: see rapt_silu_f32(). */
 RAPT_API void rapt_gelu_f64(const double *x, double *y, size_t n);
+/** y[i] = gelu(x[i]), for f16: see rapt_silu_f32(). */
 RAPT_API void rapt_gelu_f16(const rapt_f16 *x, rapt_f16 *y, size_t n);
+/** y[i] = gelu(x[i]), for bf16: see rapt_silu_f32(). */
 RAPT_API void rapt_gelu_bf16(const rapt_bf16 *x, rapt_bf16 *y, size_t n);
+/** y[i] = gelu_tanh(x[i]), for floats: see rapt_silu_f32(). */
 RAPT_API void rapt_gelu_tanh_f32(const float *x, float *y, size_t n);
+/** y[i] = gelu_tanh(x[i]), for doubles: see rapt_silu_f32(). */
 RAPT_API void rapt_gelu_tanh_f64(const double *x, double *y, size_t n);
+/** y[i] = gelu_tanh(x[i]), for f16: see rapt_silu_f32(). */
 RAPT_API void rapt_gelu_tanh_f16(const rapt_f16 *x, rapt_f16 *y, size_t n);
+/** y[i] = gelu_tanh(x[i]), for bf16: see rapt_silu_f32(). */
 RAPT_API void rapt_gelu_tanh_bf16(const rapt_bf16 *x, rapt_bf16 *y, size_t n);
 
-/* Gradients of activations: dx[i] = dy[i] * f'(x[i]), where y = f(x). dx may be x or dy.
+/** Gradients of activations: dx[i] = dy[i] * f'(x[i]), where y = f(x). dx may be x or dy.
  * Special values: f' is 1 at +inf and 0 at -inf, its limits.
  * Accuracy: |error| <= k * u * |dy| * (s + |x * s'|), where f(x) = x * s, and s' is the derivative of s. k is 5 for
  * silu, 9 for gelu, and 6 + 6 * |v| / 2 for gelu_tanh. Subnormal numbers add (1 + 512 * |dy|) * 2^-149 (f64:
  * (1 + 16384 * |dy|) * 2^-1074). */
 RAPT_API void rapt_silu_backward_f32(const float *x, const float *dy, float *dx, size_t n);
+/** The gradient of silu, for doubles: see rapt_silu_backward_f32(). */
 RAPT_API void rapt_silu_backward_f64(const double *x, const double *dy, double *dx, size_t n);
+/** The gradient of gelu, for floats: see rapt_silu_backward_f32(). */
 RAPT_API void rapt_gelu_backward_f32(const float *x, const float *dy, float *dx, size_t n);
+/** The gradient of gelu, for doubles: see rapt_silu_backward_f32(). */
 RAPT_API void rapt_gelu_backward_f64(const double *x, const double *dy, double *dx, size_t n);
+/** The gradient of gelu_tanh, for floats: see rapt_silu_backward_f32(). */
 RAPT_API void rapt_gelu_tanh_backward_f32(const float *x, const float *dy, float *dx, size_t n);
+/** The gradient of gelu_tanh, for doubles: see rapt_silu_backward_f32(). */
 RAPT_API void rapt_gelu_tanh_backward_f64(const double *x, const double *dy, double *dx, size_t n);
 
-/* Returns the index of the first of the largest elements: greedy decoding's next token. -0 and +0 are equal. With
+/** Returns the index of the first of the largest elements: greedy decoding's next token. -0 and +0 are equal. With
  * NaN, it is the index of the first NaN, as in PyTorch. Without elements, it is SIZE_MAX. */
 RAPT_API size_t rapt_argmax_f32(const float *x, size_t n);
+/** Like rapt_argmax_f32(), for doubles. */
 RAPT_API size_t rapt_argmax_f64(const double *x, size_t n);
+/** Like rapt_argmax_f32(), for f16. */
 RAPT_API size_t rapt_argmax_f16(const rapt_f16 *x, size_t n);
+/** Like rapt_argmax_f32(), for bf16. */
 RAPT_API size_t rapt_argmax_bf16(const rapt_bf16 *x, size_t n);
 
-/* y[i] = x[i]. To f32 the conversion is exact. From f32 it rounds to nearest, ties to even: subnormal results
+/** y[i] = x[i]. To f32 the conversion is exact. From f32 it rounds to nearest, ties to even: subnormal results
  * are kept, and a number beyond the type's range is infinite. NaN stays NaN. y must not overlap x. */
 RAPT_API void rapt_convert_f16_to_f32(const rapt_f16 *x, float *y, size_t n);
+/** Like rapt_convert_f16_to_f32(), from bf16. */
 RAPT_API void rapt_convert_bf16_to_f32(const rapt_bf16 *x, float *y, size_t n);
+/** Like rapt_convert_f16_to_f32(), to f16. */
 RAPT_API void rapt_convert_f32_to_f16(const float *x, rapt_f16 *y, size_t n);
+/** Like rapt_convert_f16_to_f32(), to bf16. */
 RAPT_API void rapt_convert_f32_to_bf16(const float *x, rapt_bf16 *y, size_t n);
 
-/* ---- rows --------------------------------------------------------------------------------------------- */
+/** \} */
 
-/* The scores s of a row come from x in this order:
+/* ---- rows --------------------------------------------------------------------------------------------- */
+/** \defgroup rows Rows
+ * \{ */
+
+/** The scores s of a row come from x in this order:
+ * ~~~
  *   s = scale * x,  then  s = softcap * tanh(s / softcap),  then  s += bias.
+ * ~~~
  * Scaling costs nothing and rounds nothing: exp takes the exact product unless softcap or bias is set. Row r
  * sees a column below row_lengths[r] that causal allows, whose mask is not 0 and whose bias is not -inf.
  * Set size, or start from RAPT_SOFTMAX_OPTIONS_INIT. */
 typedef struct rapt_softmax_options {
-  size_t size;               /* sizeof(rapt_softmax_options) */
-  double scale;              /* 0: 1; 1/sqrt(d_k) for attention */
-  double softcap;            /* 0: off */
-  const void *bias;          /* [rows][cols] of the arithmetic type, or null */
-  ptrdiff_t bias_stride;     /* 0: cols; RAPT_REPEAT: one row of bias for all rows */
-  const uint8_t *mask;       /* [rows][cols], 0 excludes the element; or null */
-  ptrdiff_t mask_stride;     /* 0: cols; RAPT_REPEAT: one row of mask for all rows */
-  const size_t *row_lengths; /* [rows], each <= cols; or null */
-  int causal;                /* one of rapt_causal: rows are queries, columns keys */
-  ptrdiff_t causal_offset;   /* only with RAPT_CAUSAL_OFFSET: row r sees the columns <= r + causal_offset */
-  const void *sinks;         /* [rows] of the arithmetic type, a logit that joins only the sum; or null */
-  int empty_rows_are_zero;   /* a row of -inf: probabilities 0 (log: -inf), not NaN; not for logsumexp */
+  size_t size;               /**< sizeof(rapt_softmax_options) */
+  double scale;              /**< 0: 1; 1/sqrt(d_k) for attention */
+  double softcap;            /**< 0: off */
+  const void *bias;          /**< [rows][cols] of the arithmetic type, or null */
+  ptrdiff_t bias_stride;     /**< 0: cols; RAPT_REPEAT: one row of bias for all rows */
+  const uint8_t *mask;       /**< [rows][cols], 0 excludes the element; or null */
+  ptrdiff_t mask_stride;     /**< 0: cols; RAPT_REPEAT: one row of mask for all rows */
+  const size_t *row_lengths; /**< [rows], each <= cols; or null */
+  int causal;                /**< one of rapt_causal: rows are queries, columns keys */
+  ptrdiff_t causal_offset;   /**< only with RAPT_CAUSAL_OFFSET: row r sees the columns <= r + causal_offset */
+  const void *sinks;         /**< [rows] of the arithmetic type, a logit that joins only the sum; or null */
+  int empty_rows_are_zero;   /**< a row of -inf: probabilities 0 (log: -inf), not NaN; not for logsumexp */
 } rapt_softmax_options;
 
+/** Everything else zero. */
 #define RAPT_SOFTMAX_OPTIONS_INIT \
   { sizeof(rapt_softmax_options), 0.0, 0.0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, 0 }
 
-/* y[r][c] = exp(s[r][c]) / sum over c of exp(s[r][c]), over rows of `cols` elements.
+/** y[r][c] = exp(s[r][c]) / sum over c of exp(s[r][c]), over rows of `cols` elements.
  * x_stride and y_stride are at least cols; with one row they are not read. y may be x, with the same stride.
  * y must not overlap bias, mask, row_lengths or sinks. options may be null.
  * Special values: a probability is never above 1. Below the smallest normal number of the arithmetic type it
@@ -446,63 +518,81 @@ typedef struct rapt_softmax_options {
  * Accuracy: the relative error of every probability is at most 6 * u (f64: 10 * u), for any row: at any
  * number of columns, any magnitude and any order of logits.
  * Some options round the score. If s is the score before its bias, the score's error in units of u is
+ * ~~~
  *   |s| + |s + bias|         with a bias, or a scale whose magnitude is outside [2^-16, 2^16]
  *   5 * |s| + |s + bias|     with a softcap (f64: 7 * |s| + |s + bias|).
+ * ~~~
  * The error of a log-sum-exp grows by as much. The error of a probability or its logarithm grows by twice as
  * much. */
 RAPT_API rapt_status rapt_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                       size_t rows, size_t cols, const rapt_softmax_options *options);
+/** Like rapt_softmax_f32(), for doubles. */
 RAPT_API rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
                                       size_t rows, size_t cols, const rapt_softmax_options *options);
+/** Like rapt_softmax_f32(), for f16. */
 RAPT_API rapt_status rapt_softmax_f16(const rapt_f16 *x, ptrdiff_t x_stride, rapt_f16 *y, ptrdiff_t y_stride,
                                       size_t rows, size_t cols, const rapt_softmax_options *options);
+/** Like rapt_softmax_f32(), for bf16. */
 RAPT_API rapt_status rapt_softmax_bf16(const rapt_bf16 *x, ptrdiff_t x_stride, rapt_bf16 *y,
                                        ptrdiff_t y_stride, size_t rows, size_t cols,
                                        const rapt_softmax_options *options);
 
-/* y[r][c] = s[r][c] - log-sum-exp of row r. The arguments are those of softmax. y is never above 0, and -inf
+/** y[r][c] = s[r][c] - log-sum-exp of row r. The arguments are those of softmax. y is never above 0, and -inf
  * for excluded elements.
  * Accuracy: |error| <= 6 * u * max(1, |y|) (f64: 12 * u) for any row, where scores are not rounded. */
 RAPT_API rapt_status rapt_log_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                           size_t rows, size_t cols, const rapt_softmax_options *options);
+/** Like rapt_log_softmax_f32(), for doubles. */
 RAPT_API rapt_status rapt_log_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
                                           size_t rows, size_t cols, const rapt_softmax_options *options);
+/** Like rapt_log_softmax_f32(), for f16. */
 RAPT_API rapt_status rapt_log_softmax_f16(const rapt_f16 *x, ptrdiff_t x_stride, rapt_f16 *y,
                                           ptrdiff_t y_stride, size_t rows, size_t cols,
                                           const rapt_softmax_options *options);
+/** Like rapt_log_softmax_f32(), for bf16. */
 RAPT_API rapt_status rapt_log_softmax_bf16(const rapt_bf16 *x, ptrdiff_t x_stride, rapt_bf16 *y,
                                            ptrdiff_t y_stride, size_t rows, size_t cols,
                                            const rapt_softmax_options *options);
 
-/* out[r] = log of the sum over c of exp(s[r][c]), the sink included. out must not overlap an input. A row of
+/** out[r] = log of the sum over c of exp(s[r][c]), the sink included. out must not overlap an input. A row of
  * -inf gives -inf, so empty_rows_are_zero would have no effect, and is RAPT_BAD_EMPTY_ROWS.
  * Accuracy: as for log_softmax, with |out| in place of |y|. */
 RAPT_API rapt_status rapt_logsumexp_f32(const float *x, ptrdiff_t x_stride, float *out, size_t rows,
                                         size_t cols, const rapt_softmax_options *options);
+/** Like rapt_logsumexp_f32(), for doubles. */
 RAPT_API rapt_status rapt_logsumexp_f64(const double *x, ptrdiff_t x_stride, double *out, size_t rows,
                                         size_t cols, const rapt_softmax_options *options);
 
-/* dx = scale * y * (dy - sum over c of y * dy). This is the gradient of softmax(scale * x) from its output y
+/** dx = scale * y * (dy - sum over c of y * dy). This is the gradient of softmax(scale * x) from its output y
  * and the gradient dy of that output. dx may be y or dy, with the same stride. scale is finite.
  * Special values: an element with y = 0 is excluded. Its dy is never read into the result, and its dx is 0.
  * Accuracy, where nothing overflows, for any y, dy and up to 2^30 columns:
+ * ~~~
  *   |error| <= (min(cols / 64, 512) + cols / 32768 + 11) * u * |scale| * y * (|dy| + sum y |dy|)
  *              + (|scale| * (cols * y + 1) + 1) * 2^-149
  *   f64: cols / 32 and cols / 16384, and 2^-1074
+ * ~~~
  * Measured on random data, for cols <= 2^16: 1e-6 (f64: 4e-15) in place of the first factor and u. */
 RAPT_API rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_stride, const float *dy,
                                                ptrdiff_t dy_stride, float *dx, ptrdiff_t dx_stride,
                                                size_t rows, size_t cols, float scale);
+/** Like rapt_softmax_backward_f32(), for doubles. */
 RAPT_API rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stride, const double *dy,
                                                ptrdiff_t dy_stride, double *dx, ptrdiff_t dx_stride,
                                                size_t rows, size_t cols, double scale);
 
-/* ---- norms -------------------------------------------------------------------------------------------- */
+/** \} */
 
-/* Norms of rows, as in Llama, Qwen and Gemma (rms_norm) and in GPT-2 and BERT (layer_norm):
+/* ---- norms -------------------------------------------------------------------------------------------- */
+/** \defgroup norms Norms
+ * \{ */
+
+/** Norms of rows, as in Llama, Qwen and Gemma (rms_norm) and in GPT-2 and BERT (layer_norm):
  *
+ * ~~~
  *   rms_norm     y = x / sqrt(mean of x^2 + eps) * weight
  *   layer_norm   y = (x - mean) / sqrt(mean of (x - mean)^2 + eps) * weight + bias
+ * ~~~
  *
  * x and y are [rows][cols], with rows x_stride and y_stride elements apart. x, y, weight, bias and residual have
  * one type. Elements of 16 bits are widened, and the result is rounded to them once. Means are sums in the order
@@ -524,39 +614,47 @@ RAPT_API rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stri
  * (f64: 2^-960). Let t be the exact x / sqrt(...) or (x - mean) / sqrt(...), R the exact 1 / sqrt(...), z = 2^-149
  * (f64: 2^-1074), and D = min(cols / 64, 512) + cols / 32768 + 8 (f64: cols / 32, cols / 16384). With
  *
+ * ~~~
  *   rms_norm     e = (D / 2 + 5) u |t| + z
  *   layer_norm   e = ((D / 2 + 7) u + q^2) |t| + q,  q = ((D + 2) u * (mean of |x|) + z) R + z
+ * ~~~
  *
  * y has at most the error |w| e + u |y| + z, where w is the factor of t; weight_plus_one adds u |y|. The type of y
  * adds one rounding. q is small unless a row's mean is much larger than its deviations. */
 typedef struct rapt_norm_options {
-  size_t size; /* sizeof(rapt_norm_options) */
+  size_t size; /**< sizeof(rapt_norm_options) */
 
-  rapt_type type;      /* 0: RAPT_F32; or RAPT_F64, RAPT_F16, RAPT_BF16 */
-  int weight_plus_one; /* rms_norm: if not 0, weight + 1 takes the place of weight, as in Gemma */
-  size_t rows, cols;
-  ptrdiff_t x_stride, y_stride; /* 0: cols; at least that, unless there is only one row */
-  double eps;                   /* rounded to the arithmetic type; 0, or a positive normal number of it */
-  const void *weight;           /* [cols], or null: 1 */
-  const void *bias;             /* layer_norm: [cols], or null */
-  void *residual;               /* [rows][cols], or null */
-  ptrdiff_t residual_stride;    /* 0: cols; at least that, unless there is only one row */
+  rapt_type type;            /**< 0: RAPT_F32; or RAPT_F64, RAPT_F16, RAPT_BF16 */
+  int weight_plus_one;       /**< rms_norm: if not 0, weight + 1 takes the place of weight, as in Gemma */
+  size_t rows;               /**< of x and y */
+  size_t cols;               /**< elements of a row */
+  ptrdiff_t x_stride;        /**< 0: cols; at least that, unless there is only one row */
+  ptrdiff_t y_stride;        /**< 0: cols; at least that, unless there is only one row */
+  double eps;                /**< rounded to the arithmetic type; 0, or a positive normal number of it */
+  const void *weight;        /**< [cols], or null: 1 */
+  const void *bias;          /**< layer_norm: [cols], or null */
+  void *residual;            /**< [rows][cols], or null */
+  ptrdiff_t residual_stride; /**< 0: cols; at least that, unless there is only one row */
 } rapt_norm_options;
 
-/* Everything else zero. */
+/** Everything else zero. */
 #define RAPT_NORM_OPTIONS_INIT \
   { sizeof(rapt_norm_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0 }
 
+/** y = x / sqrt(mean of x^2 + eps) * weight, for each row. rapt_norm_options has the rest. */
 RAPT_API rapt_status rapt_rms_norm(const void *x, void *y, const rapt_norm_options *options);
+/** y = (x - mean) / sqrt(mean of (x - mean)^2 + eps) * weight + bias. rapt_norm_options has the rest. */
 RAPT_API rapt_status rapt_layer_norm(const void *x, void *y, const rapt_norm_options *options);
 
-/* The gradients of norms, from x, the weight and the gradient dy of y. With a residual, x is what the forward
+/** The gradients of norms, from x, the weight and the gradient dy of y. With a residual, x is what the forward
  * call wrote to it. The types are f32 and f64. dx may be x or dy, with the same stride; otherwise dx, dweight and
  * dbias overlap nothing.
  *
+ * ~~~
  *   dx        the gradient of x
  *   dweight   the sum over the rows of dy * (y without weight and bias), or null
  *   dbias     layer_norm: the sum over the rows of dy, or null
+ * ~~~
  *
  * dweight and dbias are added up row by row, from 0. With `accumulate` they begin with what they hold, so that
  * calls for the first rows and then for the others give the bits of one call. A call without rows sets them to 0
@@ -565,68 +663,95 @@ RAPT_API rapt_status rapt_layer_norm(const void *x, void *y, const rapt_norm_opt
  * Accuracy, with t, e, R and the conditions of the norms, the number under the root at most 2^125 (f64: 2^1021), and
  * q at most 1. Let g = dy * w, s = |t| + e and M = mean of |g| s. The error is at most
  *
+ * ~~~
  *   rms_norm     dx: R u ((D / 2 + 8) |g| + (5 D / 2 + 20) |t| * (mean of |g t|)) + 3 (1 + R)^2 (1 + |t|) z
  *   layer_norm   dx: R (((3 D / 2 + 12) u + q^2) (|g| + (mean of |g|) + s M) + s * (mean of |g| e) + e M)
  *                    + 3 (1 + R) (1 + s) z
  *   dweight      sum of |dy| e + 1.01 rows * u * (the first |dweight| + sum of |dy| s) + rows * z, for up to 2^17 rows
- *   dbias        rows * u * (the first |dbias| + sum of |dy|) */
+ *   dbias        rows * u * (the first |dbias| + sum of |dy|)
+ * ~~~
+ */
 typedef struct rapt_norm_backward_options {
-  size_t size; /* sizeof(rapt_norm_backward_options) */
+  size_t size; /**< sizeof(rapt_norm_backward_options) */
 
-  rapt_type type;      /* 0: RAPT_F32; or RAPT_F64 */
-  int weight_plus_one; /* as in the forward call */
-  size_t rows, cols;
-  ptrdiff_t x_stride, dy_stride, dx_stride; /* 0: cols; at least that, unless there is only one row */
-  double eps;
-  const void *weight;    /* [cols], or null: 1 */
-  void *dweight, *dbias; /* [cols], or null */
-  int accumulate;
+  rapt_type type;      /**< 0: RAPT_F32; or RAPT_F64 */
+  int weight_plus_one; /**< as in the forward call */
+  size_t rows;         /**< of x, dy and dx */
+  size_t cols;         /**< elements of a row */
+  ptrdiff_t x_stride;  /**< 0: cols; at least that, unless there is only one row */
+  ptrdiff_t dy_stride; /**< 0: cols; at least that, unless there is only one row */
+  ptrdiff_t dx_stride; /**< 0: cols; at least that, unless there is only one row */
+  double eps;          /**< as in the forward call */
+  const void *weight;  /**< [cols], or null: 1 */
+  void *dweight;       /**< [cols], or null */
+  void *dbias;         /**< layer_norm: [cols], or null */
+  int accumulate;      /**< if not 0, dweight and dbias begin with what they hold */
 } rapt_norm_backward_options;
 
-/* Everything else zero. */
+/** Everything else zero. */
 #define RAPT_NORM_BACKWARD_OPTIONS_INIT \
   { sizeof(rapt_norm_backward_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0 }
 
+/** The gradients of rapt_rms_norm(). rapt_norm_backward_options has their formulas. */
 RAPT_API rapt_status rapt_rms_norm_backward(const void *x, const void *dy, void *dx,
                                             const rapt_norm_backward_options *options);
+/** The gradients of rapt_layer_norm(). rapt_norm_backward_options has their formulas. */
 RAPT_API rapt_status rapt_layer_norm_backward(const void *x, const void *dy, void *dx,
                                               const rapt_norm_backward_options *options);
 
-/* ---- gated activations (SwiGLU, GeGLU) ---------------------------------------------------------------- */
+/** \} */
 
-enum rapt_activation { RAPT_SILU = 0, RAPT_GELU, RAPT_GELU_TANH };
+/* ---- gated activations (SwiGLU, GeGLU) ---------------------------------------------------------------- */
+/** \defgroup gated_activations Gated activations (SwiGLU, GeGLU)
+ * \{ */
+
+/** The function of the gate. */
+enum rapt_activation {
+  RAPT_SILU = 0, /**< rapt_silu_f32(), as in SwiGLU */
+  RAPT_GELU,     /**< rapt_gelu_f32(), as in GeGLU */
+  RAPT_GELU_TANH /**< rapt_gelu_tanh_f32(), as in Gemma */
+};
 typedef enum rapt_activation rapt_activation;
 
-/* Set size, rows and cols, or start from RAPT_GATED_OPTIONS_INIT. A linear layer that computes gate and up side by
+/** Set size, rows and cols, or start from RAPT_GATED_OPTIONS_INIT. A linear layer that computes gate and up side by
  * side writes rows of 2 * cols elements: then both strides are 2 * cols, and up is gate + cols. */
 typedef struct rapt_gated_options {
-  size_t size;    /* sizeof(rapt_gated_options) */
-  rapt_type type; /* of all arrays; 0: RAPT_F32 */
-  int activation; /* one of rapt_activation */
-  size_t rows, cols;
-  ptrdiff_t gate_stride, up_stride, y_stride; /* elements from one row to the next; 0: cols; at least that */
+  size_t size;           /**< sizeof(rapt_gated_options) */
+  rapt_type type;        /**< of all arrays; 0: RAPT_F32 */
+  int activation;        /**< one of rapt_activation */
+  size_t rows;           /**< of gate, up and y */
+  size_t cols;           /**< elements of a row */
+  ptrdiff_t gate_stride; /**< elements from one row to the next; 0: cols; at least that */
+  ptrdiff_t up_stride;   /**< elements from one row to the next; 0: cols; at least that */
+  ptrdiff_t y_stride;    /**< elements from one row to the next; 0: cols; at least that */
 } rapt_gated_options;
 
+/** Everything else zero. */
 #define RAPT_GATED_OPTIONS_INIT \
   { sizeof(rapt_gated_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0 }
 
-/* y = activation(gate) * up, element by element. The activation has the bits of rapt_silu, rapt_gelu or
+/** y = activation(gate) * up, element by element. The activation has the bits of rapt_silu, rapt_gelu or
  * rapt_gelu_tanh in the arithmetic type, and the product is rounded once. For 16-bit elements it is then rounded
  * to them. y may be gate or up, with the same stride. It must not overlap them otherwise.
  * Source: Shazeer, GLU Variants Improve Transformer (2020). */
 RAPT_API rapt_status rapt_gated(const void *gate, const void *up, void *y, const rapt_gated_options *options);
 
-/* Gradients, in f32 or f64: dup = activation(gate) * dy, and dgate = activation'(gate) * t, where t = dy * up is
+/** Gradients, in f32 or f64: dup = activation(gate) * dy, and dgate = activation'(gate) * t, where t = dy * up is
  * rounded. They have the bits of rapt_gated(gate, dy) and rapt_silu_backward(gate, t), and so on. dgate has the stride
  * of gate, dup that of up, and dy that of y. dgate may be gate, and dup may be up. They must not overlap an input
  * otherwise, or each other. */
 RAPT_API rapt_status rapt_gated_backward(const void *gate, const void *up, const void *dy, void *dgate,
                                          void *dup, const rapt_gated_options *options);
 
-/* ---- attention ---------------------------------------------------------------------------------------- */
+/** \} */
 
-/* Attention, for every query i of every head h and batch item b:
+/* ---- attention ---------------------------------------------------------------------------------------- */
+/** \defgroup attention Attention
+ * \{ */
+
+/** Attention, for every query i of every head h and batch item b:
  *
+ * ~~~
  *   t[j] = q[i] . k[j]                                     over qk_dim
  *   s[j] = scale * query_scales[i] * t[j]
  *   s[j] = softcap * tanh(s[j] / softcap)                  if softcap is not 0
@@ -634,101 +759,113 @@ RAPT_API rapt_status rapt_gated_backward(const void *gate, const void *up, const
  *   s[j] = s[j] + bias[i][j]                               if there is a bias
  *   out[i] = sum over the visible j of exp(s[j] - lse[i]) * v[j]
  *   lse[i] = log of (sum over the visible j of exp(s[j]) + exp(sinks[h]))
+ * ~~~
  *
  * Query head h reads key/value head h / (q_heads / kv_heads). p is the position of query i among the keys:
+ * ~~~
  *   i                                       under RAPT_CAUSAL_TOP_LEFT
  *   i + causal_offset                       under RAPT_CAUSAL_OFFSET
  *   i + keys - queries of the sequence      otherwise.
+ * ~~~
  * Key j is visible if it is below the sequence's length and
+ * ~~~
  *   causal:        j <= p
  *   window_left:   j > p - window_left
  *   window_right:  j < p + window_right
  *   window_chunk:  j / window_chunk == p / window_chunk, rounded down
  *   mask:          mask[i][j] is not 0
  *   bias:          bias[i][j] is not -inf.
+ * ~~~
  *
  * ONNX's Attention (opsets 23 and 24) in these options:
+ * ~~~
  *   is_causal with a past               RAPT_CAUSAL_OFFSET, and the length of the past as causal_offset
  *   is_causal without a past            RAPT_CAUSAL_TOP_LEFT
  *   is_causal with nonpad_kv_seqlen     RAPT_CAUSAL_BOTTOM_RIGHT
  *   nonpad_kv_seqlen                    kv_lengths
  *   attn_mask, boolean or of numbers    mask or bias; kv_lengths too if it has fewer columns than keys
+ * ~~~
  *
  * size and the shape must be set, everything else is optional. Start from zeros or from
  * RAPT_ATTENTION_OPTIONS_INIT. */
 typedef struct rapt_attention_options {
-  size_t size; /* sizeof(rapt_attention_options) */
+  size_t size; /**< sizeof(rapt_attention_options) */
 
-  /* The element types of q, k, v and out. */
-  rapt_type q_type;   /* 0: RAPT_F32 */
-  rapt_type kv_type;  /* 0: q_type */
-  rapt_type out_type; /* 0: q_type */
-  int arithmetic;     /* one of rapt_arithmetic */
+  /* The element types. */
+  rapt_type q_type;   /**< of q; 0: RAPT_F32 */
+  rapt_type kv_type;  /**< of k and v; 0: q_type */
+  rapt_type out_type; /**< of out; 0: q_type */
+  int arithmetic;     /**< one of rapt_arithmetic */
 
-  /* Scales of RAPT_I8 keys and values, [batch][kv_heads][kv_len][scale groups]: element d of key j is
+  /** Scales of RAPT_I8 keys, and of values, [batch][kv_heads][kv_len][scale groups]: element d of key j is
    * k[j][d] times the scale of d's group. Pages, offsets and lengths are those of k and v. The strides of
    * scales are those of k and v divided by the elements per scale, of which they must be multiples. (If v is
    * k, its rows may be longer than v_dim. Without a scale_group, its strides are then divided by qk_dim.)
    * Packed keys have a row of scales per token. */
-  const float *k_scales, *v_scales;
-  size_t scale_group; /* 32, 64 or 128 elements of a head per scale; 0: all */
+  const float *k_scales;
+  const float *v_scales; /**< scales of RAPT_I8 values, as k_scales */
+  size_t scale_group;    /**< 32, 64 or 128 elements of a head per scale; 0: all */
 
   /* The shape: q [batch][q_heads][q_len][qk_dim], k [batch][kv_heads][kv_len][qk_dim],
    * v [batch][kv_heads][kv_len][v_dim], out [batch][q_heads][q_len][v_dim], in any order of the first three
    * dimensions. k and v may share memory. */
-  size_t batch;    /* not 0 */
-  size_t q_heads;  /* not 0 */
-  size_t kv_heads; /* divides q_heads; 0: as q_heads */
-  size_t q_len;
-  size_t kv_len;
-  size_t qk_dim; /* not 0 */
-  size_t v_dim;  /* 0: as qk_dim */
-  rapt_strides q_strides, k_strides, v_strides, out_strides;
-  /* With few queries, calls are faster if the tokens of a head follow each other in k and v. A token stride
+  size_t batch;           /**< sequences; not 0 */
+  size_t q_heads;         /**< heads of q and out; not 0 */
+  size_t kv_heads;        /**< heads of k and v; divides q_heads; 0: as q_heads */
+  size_t q_len;           /**< queries of a sequence */
+  size_t kv_len;          /**< keys of a sequence */
+  size_t qk_dim;          /**< elements of a query and a key; not 0 */
+  size_t v_dim;           /**< elements of a value and an output; 0: as qk_dim */
+  rapt_strides q_strides; /**< of q [batch][q_heads][q_len][qk_dim], in any order of the first three */
+  /** Of k [batch][kv_heads][kv_len][qk_dim], in any order of the first three.
+   * With few queries, calls are faster if the tokens of a head follow each other in k and v. A token stride
    * that is a multiple of 2 KB is slow; pad it by 16 elements. */
+  rapt_strides k_strides;
+  rapt_strides v_strides;   /**< of v [batch][kv_heads][kv_len][v_dim], like k_strides */
+  rapt_strides out_strides; /**< of out [batch][q_heads][q_len][v_dim], in any order of the first three */
 
   /* The scores. */
-  double scale;             /* 0: 1/sqrt(qk_dim) */
-  const void *query_scales; /* [batch][q_heads][q_len], a factor per query; or null */
-  rapt_strides query_scale_strides;
-  double softcap;           /* 0: off */
-  const void *alibi_slopes; /* [q_heads], or null */
-  const void *bias;         /* [batch][q_heads][q_len][kv_len], keys contiguous; or null */
-  rapt_strides bias_strides;
-  const void *sinks; /* [q_heads], a logit that joins only the sum; or null */
+  double scale;                     /**< of q.k; 0: 1/sqrt(qk_dim) */
+  const void *query_scales;         /**< [batch][q_heads][q_len], a factor per query; or null */
+  rapt_strides query_scale_strides; /**< of query_scales */
+  double softcap;                   /**< s = softcap * tanh(s / softcap); 0: off */
+  const void *alibi_slopes;         /**< [q_heads], times the distance to the query's position; or null */
+  const void *bias;                 /**< [batch][q_heads][q_len][kv_len], keys contiguous; or null */
+  rapt_strides bias_strides;        /**< of bias; RAPT_REPEAT broadcasts */
+  const void *sinks;                /**< [q_heads], a logit that joins only the sum; or null */
 
   /* Visibility: the keys that a query sees. */
-  int causal;              /* one of rapt_causal */
-  ptrdiff_t causal_offset; /* only with RAPT_CAUSAL_OFFSET */
-  size_t window_left;      /* 0: no limit; w: w keys that end at its position (a model's sliding_window) */
-  size_t window_right;     /* 0: no limit; w: w keys that begin at its position */
-  size_t window_chunk;     /* 0: off */
-  const uint8_t *mask;     /* [batch][q_heads][q_len][kv_len], keys contiguous; or null */
-  rapt_strides mask_strides;
+  int causal;              /**< one of rapt_causal */
+  ptrdiff_t causal_offset; /**< only with RAPT_CAUSAL_OFFSET */
+  size_t window_left;      /**< 0: no limit; w: w keys that end at its position (a model's sliding_window) */
+  size_t window_right;     /**< 0: no limit; w: w keys that begin at its position */
+  size_t window_chunk;     /**< 0: off; w: the keys of its position's chunk of w keys (Llama 4's) */
+  const uint8_t *mask;     /**< [batch][q_heads][q_len][kv_len], keys contiguous; 0 excludes; or null */
+  rapt_strides mask_strides; /**< of mask; RAPT_REPEAT broadcasts */
 
   /* Sequences of different lengths. q_len and kv_len are then upper bounds of the lengths. A call reads k, v,
    * bias and mask only up to a sequence's length. Packed sequences are stored end to end: sequence b has the
    * tokens from offsets[b] to offsets[b + 1] - 1, and its tensors have no batch stride. */
-  const int32_t *kv_lengths; /* [batch], keys of each sequence; or null */
-  const int32_t *q_offsets;  /* [batch + 1], of q and out; or null */
-  const int32_t *kv_offsets; /* [batch + 1], of k and v; or null */
+  const int32_t *kv_lengths; /**< [batch], keys of each sequence, past which nothing is read; or null */
+  const int32_t *q_offsets;  /**< [batch + 1], of sequences end to end in q and out; or null */
+  const int32_t *kv_offsets; /**< [batch + 1], of sequences end to end in k and v; or null */
 
-  /* Keys and values in pages: token t of sequence b is token t % page_size of page
+  /** Keys and values in pages: token t of sequence b is token t % page_size of page
    * block_table[b * block_table_stride + t / page_size]. The batch stride of k and v then leads from page to
    * page. */
   const int32_t *block_table;
-  size_t block_table_stride; /* 0: as many as kv_len needs */
-  size_t page_size;          /* a multiple of 16 */
+  size_t block_table_stride; /**< numbers of pages per sequence; 0: as many as kv_len needs */
+  size_t page_size;          /**< tokens of a page, a multiple of 16 */
 
-  /* If not 0, k has the layout of rapt_attention_pack_keys, and no token stride. */
+  /** If not 0, k has the layout of rapt_attention_pack_keys, and no token stride. */
   int packed_keys;
 
-  /* The log-sum-exp of every row, [batch][q_heads][q_len] (with q_offsets [q_heads][tokens]); or null. */
+  /** The log-sum-exp of every row, [batch][q_heads][q_len] (with q_offsets [q_heads][tokens]); or null. */
   void *lse;
-  rapt_strides lse_strides;
+  rapt_strides lse_strides; /**< of lse */
 } rapt_attention_options;
 
-/* One sequence, one head; everything else zero. */
+/** One sequence, one head; everything else zero. */
 #define RAPT_ATTENTION_OPTIONS_INIT                                                                         \
   {                                                                                                         \
     sizeof(rapt_attention_options), RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, 0, NULL, NULL, \
@@ -739,7 +876,7 @@ typedef struct rapt_attention_options {
     }                                                                                                       \
   }
 
-/* Computes softmax(scale * Q.K^T) . V, with the options above. The matrix of scores is never held in memory.
+/** Computes softmax(scale * Q.K^T) . V, with the options above. The matrix of scores is never held in memory.
  *
  * Workspace: rapt_attention_workspace bytes, of any alignment. Calls that run at once need one each. Its size
  * depends only on types and dimensions of the heads: e * (64 * qk_dim + 128 * v_dim + 8192) + 64 bytes,
@@ -750,6 +887,7 @@ typedef struct rapt_attention_options {
  * the workspace nothing at all (RAPT_BAD_WORKSPACE).
  *
  * Special values, besides those above:
+ * ~~~
  *   a key that is not visible, its value           never read into a result, NaN and infinities included
  *   a row with nothing visible                     out 0, log-sum-exp -inf (with a sink, the sink); NaN with
  *                                                  a sink of NaN
@@ -761,6 +899,7 @@ typedef struct rapt_attention_options {
  *   the type's largest number / log2(e)
  *   a weight below 2^-125 of the row's largest     0 (f64: 2^-1021; in bf16 arithmetic 2^-64)
  *   an output of 0                                 +0, never -0
+ * ~~~
  * Values are summed with weights relative to the row's largest, before the division by the sum of weights. A
  * sum beyond the type's range makes the output infinite, or NaN. Values below the largest number / kv_len
  * have no such sum.
@@ -768,13 +907,19 @@ typedef struct rapt_attention_options {
  * Accuracy, where nothing overflows. S is the largest sum over d of |scale * q[d] * k[d]|, plus |alibi| and
  * |bias|, over the visible j. It includes the query's own scale. A softcap adds 12 (f64: 16) to qk_dim below.
  * V is the largest visible |v|. For any input, up to 2^30 keys:
+ * ~~~
  *   out: |error| <= (min(kv_len, 512) + kv_len / 64 + 64 + (qk_dim + 9) * S) * u * V + F * V + G
  *   lse: |error| <= (kv_len / 64 + 96 + (qk_dim + 9) * S + 2 * |lse|) * u + F
+ * ~~~
  * Measured on random data, for kv_len <= 5000:
+ * ~~~
  *   out: |error| <= (32 + (qk_dim + 8) * S) * u * V + F * V + G
  *   lse: |error| <= (16 + (qk_dim + 8) * S + |lse|) * u + F, without a sink
+ * ~~~
  * F and G are the losses of scores and values by underflow; F includes the query's own scale:
+ * ~~~
  *   F = |scale| * qk_dim * 2^-149 (f64: 2^-1074), G = kv_len * 2^-149 (f64: 2^-1074).
+ * ~~~
  * RAPT_ARITHMETIC_BF16 adds (2^-7 + 2^-12) * V to out's error, and 2^-8 + 2^-13 to that of lse. Its F is
  * |scale| * qk_dim * 2^-125 and its G kv_len * 2^-117. Subnormal elements of q and k count as 0, also in the
  * exact result that defines the error.
@@ -787,6 +932,7 @@ typedef struct rapt_attention_options {
  * With RAPT_I8, queries become integers of 16 bits, and so do the products of weights and v_scale in each
  * block of 64 keys. Their products with keys and values are summed exactly. Special values:
  *
+ * ~~~
  *   a visible key with a scale of NaN              the row is NaN
  *   a visible key with an infinite scale           a score of that sign; NaN where the integers sum up to 0
  *   NaN or infinity in a query                     the row is NaN
@@ -796,6 +942,7 @@ typedef struct rapt_attention_options {
  *   or infinity
  *   a block's scale group with all of them         adds nothing
  *   below 2^-100
+ * ~~~
  *
  * Order of the operations, on every instruction set:
  *   - a score is one chain of fused multiply-adds over the dimension;
@@ -803,31 +950,34 @@ typedef struct rapt_attention_options {
  *   - weights are relative to the largest score of the blocks so far;
  *   - the weights of a block are summed by halves, its values in key order;
  *   - every 512 keys begin a new partial result, and partial results are folded from left to right.
+ *
  * RAPT_ARITHMETIC_BF16 differs in this:
  *   - a score adds groups of 32 dimensions, and a value groups of 32 keys: the even and the odd terms of a
  *     group are a chain each, whose sum is added to the result;
  *   - a weight is rounded to bf16, and is 0 below 2^-64 of its reference;
  *   - the reference is the largest score of a chunk's first block with a visible key. It moves to the largest
  *     score of a later block if that score's weight would be 2^8 or more.
+ *
  * The order does not depend on the number of queries, heads, sequences or tasks: a token decoded alone has
  * the bits that it has in a prefill. */
 RAPT_API rapt_status rapt_attention(const void *q, const void *k, const void *v, void *out,
                                     const rapt_attention_options *options, void *workspace,
                                     size_t workspace_size);
 
-/* Stores the bytes of workspace per call. Neither this function nor the others that count read an array of
+/** Stores the bytes of workspace per call. Neither this function nor the others that count read an array of
  * the options. */
 RAPT_API rapt_status rapt_attention_workspace(const rapt_attention_options *options, size_t *bytes);
 
-/* These functions do the same work as numbered tasks, for any pool of threads: run(first, last) does tasks
+/** These functions do the same work as numbered tasks, for any pool of threads: run(first, last) does tasks
  * first to last - 1. Every task writes different rows, and every split gives the same bits. A task is up to
  * 64 rows, one per token and query head of a key/value head. The tasks of a sequence follow each other. */
 RAPT_API rapt_status rapt_attention_tasks(const rapt_attention_options *options, size_t *tasks);
+/** Computes the tasks first to last - 1 of rapt_attention_tasks(). */
 RAPT_API rapt_status rapt_attention_run(const void *q, const void *k, const void *v, void *out,
                                         const rapt_attention_options *options, size_t first, size_t last,
                                         void *workspace, size_t workspace_size);
 
-/* Split keys, for few queries over many keys: chunks of 512 keys may run anywhere, and the merge gives the
+/** Split keys, for few queries over many keys: chunks of 512 keys may run anywhere, and the merge gives the
  * bits of the unsplit call. partial_tasks counts the tasks: those of chunk c go from c * rapt_attention_tasks
  * to (c + 1) * rapt_attention_tasks - 1. They read keys, values, bias and mask only of their chunk, and
  * write only its partial results. partials must overlap nothing.
@@ -838,9 +988,11 @@ RAPT_API rapt_status rapt_attention_run(const void *q, const void *k, const void
  * or binary64 in the machine's byte order. Chunk c has the keys 512 * c to 512 * c + 511 of each sequence,
  * except those that a row does not see. With q_offsets, q_len counts tokens from the sequence's first; the
  * rows that a sequence lacks are neither written nor read.
+ * ~~~
  *   number 0      m, the largest score; -inf if there is none
  *   number 1      the sum of weights exp(f * (score - m))
  *   number 2 + d  the sum of weights times value d
+ * ~~~
  *   - f and score: with a softcap, bias or alibi_slopes, score is the finished score, and f is 1. Without
  *     them score is q.k, its sign changed if scale is negative, and f is |scale|. scale includes the query's
  *     own. Where scale * log2(e) is beyond the type, score is q.k * scale, and f is 1.
@@ -851,30 +1003,39 @@ RAPT_API rapt_status rapt_attention_run(const void *q, const void *k, const void
  *     negative.
  *
  * The merge of a row folds its chunks in order. It starts from M = -inf and zeros in S and V[d]:
+ * ~~~
  *   top = max(M, m), r = top, or 0 where top is -inf, a = w(M - r), b = w(m - r)
  *   S = fma(number 1, b, S * a), V[d] = fma(number 2 + d, b, V[d] * a), M = top
+ * ~~~
  * w(x) is 2^(x * t) by the polynomial of the numeric contract (src/contract/attention.hpp), where t is
  * f * log2(e), rounded once from double. It is 0 for x <= -125 / t (f64: -1021 / t), and NaN for NaN. Then
+ * ~~~
  *   out[d] = V[d] * (1 / S) + 0, lse = f * M + log(S)
+ * ~~~
  * lse is computed in double, with the contract's log, and rounded once; where it is not finite it is NaN. If
  * M is -inf and S is 0, out is 0 (NaN with a sink of NaN), and lse is the sink, or -inf. A sink is taken in
  * after the last chunk:
+ * ~~~
  *   y = sink * log2(e), rounded once from double, top = max(M * t, y), g = w1(M * t - top)
  *   S = fma(S, g, w1(y - top)), out[d] = V[d] * (g / S) + 0, lse = top * ln(2) + log(S)
+ * ~~~
  * where w1 is w for t = 1. The merge needs the options of the partial calls, and reads no q, k, v, mask or
  * element of bias. */
 RAPT_API rapt_status rapt_attention_partial_tasks(const rapt_attention_options *options, size_t *tasks,
                                                   size_t *partials_length);
+/** Computes the tasks first to last - 1 of rapt_attention_partial_tasks(), and writes their partial results. */
 RAPT_API rapt_status rapt_attention_partial(const void *q, const void *k, const void *v, void *partials,
                                             const rapt_attention_options *options, size_t first, size_t last,
                                             void *workspace, size_t workspace_size);
-/* rapt_attention_tasks counts the tasks of the merge. */
+/** Folds the partial results of each row into out and lse. rapt_attention_tasks() counts the tasks of the merge. */
 RAPT_API rapt_status rapt_attention_merge(const void *partials, void *out,
                                           const rapt_attention_options *options, size_t first, size_t last,
                                           void *workspace, size_t workspace_size);
 
-/* Packed keys, for caches that are read many times: key t, dimension d of one head is stored at
+/** Packed keys, for caches that are read many times: key t, dimension d of one head is stored at
+ * ~~~
  *   packed[(t / 64) * 64 * qk_dim + d * 64 + t % 64],
+ * ~~~
  * in (tokens + 63) / 64 * 64 * qk_dim elements. pack_keys writes the keys first .. first + tokens - 1 of a
  * head to their places. The other keys of a block may hold anything. token_stride separates the rows of k (0:
  * qk_dim; RAPT_REPEAT: one row for all). Of the options, kv_type and qk_dim apply. packed must not overlap
@@ -883,30 +1044,40 @@ RAPT_API rapt_status rapt_attention_pack_keys(const void *k, ptrdiff_t token_str
                                               size_t tokens, const rapt_attention_options *options,
                                               void *packed);
 
-/* ---- attention backwards ------------------------------------------------------------------------------ */
+/** \} */
 
-/* Holds the inputs and outputs other than q, k, v and the options of the forward call. out and dout have
+/* ---- attention backwards ------------------------------------------------------------------------------ */
+/** \defgroup attention_backwards Attention backwards
+ * \{ */
+
+/** Holds the inputs and outputs other than q, k, v and the options of the forward call. out and dout have
  * out_type. Set size, or start from RAPT_ATTENTION_GRADIENTS_INIT. */
 typedef struct rapt_attention_gradients {
-  size_t size;        /* sizeof(rapt_attention_gradients) */
-  const void *out;    /* the forward call's output, with options->out_strides */
-  const void *dout;   /* the gradient of out, in its shape */
-  void *dq, *dk, *dv; /* in the shapes of q, k, v */
-  rapt_strides dout_strides, dq_strides, dk_strides, dv_strides;
-  void *dbias;  /* with options->bias_strides; summed where they repeat an element; or null */
-  void *dsinks; /* [q_heads], or null */
-  /* The type of dq, dk and dv. RAPT_F32 gives f32 where the inputs have 16 bits. RAPT_TYPE_DEFAULT gives
+  size_t size;               /**< sizeof(rapt_attention_gradients) */
+  const void *out;           /**< the forward call's output, with options->out_strides */
+  const void *dout;          /**< the gradient of out, in its shape */
+  void *dq;                  /**< in the shape of q */
+  void *dk;                  /**< in the shape of k */
+  void *dv;                  /**< in the shape of v */
+  rapt_strides dout_strides; /**< of dout */
+  rapt_strides dq_strides;   /**< of dq */
+  rapt_strides dk_strides;   /**< of dk */
+  rapt_strides dv_strides;   /**< of dv */
+  void *dbias;               /**< with options->bias_strides; summed where they repeat an element; or null */
+  void *dsinks;              /**< [q_heads], or null */
+  /** The type of dq, dk and dv. RAPT_F32 gives f32 where the inputs have 16 bits. RAPT_TYPE_DEFAULT gives
    * q_type for dq, and kv_type for dk and dv. dbias and dsinks have the arithmetic type. */
   rapt_type type;
 } rapt_attention_gradients;
 
+/** Everything else zero. */
 #define RAPT_ATTENTION_GRADIENTS_INIT                                                                \
   {                                                                                                  \
     sizeof(rapt_attention_gradients), NULL, NULL, NULL, NULL, NULL, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, \
         {0, 0, 0}, NULL, NULL, RAPT_TYPE_DEFAULT                                                     \
   }
 
-/* Computes the gradients of a rapt_attention call with the same options, whose `lse` that call has filled.
+/** Computes the gradients of a rapt_attention call with the same options, whose `lse` that call has filled.
  * Every element of a gradient is written: a key that no query sees has 0. The matrix of scores is never held
  * in memory, but computed again tile by tile. Pages are RAPT_BAD_BLOCK_TABLE, and packed keys are
  * RAPT_BAD_PACKED_KEYS.
@@ -914,15 +1085,18 @@ typedef struct rapt_attention_gradients {
  * Elements of 16 bits are widened. The result is the f32 gradient of the widened q, k, v, out and dout, each
  * element rounded once where the gradient has 16 bits: a negative one too small for f16 becomes -0.
  *
+ * ~~~
  *   w[i][j] = exp(s[i][j] - lse[i])             D[i] = dout[i] . out[i]
  *   ds[i][j] = w[i][j] * (dout[i] . v[j] - D[i])
  *   dv[j] = sum over i of w[i][j] * dout[i]     dbias[i][j] = ds[i][j]
  *   dq[i] = sum over j of g[i][j] * k[j]        dsinks[h] = - sum over i of exp(sinks[h] - lse[i]) * D[i]
  *   dk[j] = sum over i of g[i][j] * q[i]        g = ds * scale * query_scales (times 1 - tanh^2 of a softcap)
+ * ~~~
  *
  * Aliasing: gradients overlap nothing.
  *
  * Special values:
+ * ~~~
  *   a row with nothing visible                     dq 0; it adds to no other gradient (but dsinks is NaN if
  *                                                  its dout is not finite)
  *   a weight of 0 (excluded, or below 2^-125)      ds 0, whatever the key, value and dout hold
@@ -931,11 +1105,14 @@ typedef struct rapt_attention_gradients {
  *   a product or sum beyond the type's range       infinite, or NaN
  *   a weight                                       never above 1
  *   a gradient of 0                                +0, never -0
+ * ~~~
  *
  * Accuracy: S and F are those of the forward call, and e[i] = 8 + |lse[i]| + (qk_dim + 8) * S. D is the
  * largest visible |v| times the sum of |dout[i]|, and z is 2^-149 (f64: 2^-1074).
+ * ~~~
  *   weights: |error| <= (e[i] * u + F) * w[i][j], or w[i][j] where it is below 2^-125 (f64: 2^-1021)
  *   ds:      |error| <= D * (that of the weight + v_dim * u * w[i][j]) + (v_dim + 1) * z
+ * ~~~
  * A gradient's error is at most the errors of the terms of its sum, plus n * u times the sum of the
  * magnitudes of these n terms, plus z for each term: in dq (|k| + 1) * z, in dk (|q| + 1) * z.
  * Weights, and these bounds, are relative to the given lse. The lse of RAPT_ARITHMETIC_BF16 is off by up to
@@ -957,36 +1134,45 @@ RAPT_API rapt_status rapt_attention_backward(const void *q, const void *k, const
                                              const rapt_attention_options *options,
                                              const rapt_attention_gradients *gradients, void *workspace,
                                              size_t workspace_size);
+/** Computes the tasks first to last - 1 of rapt_attention_backward_tasks(). */
 RAPT_API rapt_status rapt_attention_backward_run(const void *q, const void *k, const void *v,
                                                  const rapt_attention_options *options,
                                                  const rapt_attention_gradients *gradients, size_t first,
                                                  size_t last, void *workspace, size_t workspace_size);
+/** Stores the number of tasks of a gradient. */
 RAPT_API rapt_status rapt_attention_backward_tasks(const rapt_attention_options *options,
                                                    const rapt_attention_gradients *gradients, size_t *tasks);
-/* Stores the size of the workspace in *bytes. It is e * (128 * qk_dim + 128 * v_dim + 12800) + 64, where e is
+/** Stores the size of the workspace in *bytes. It is e * (128 * qk_dim + 128 * v_dim + 12800) + 64, where e is
  * 8 for f64 and otherwise 4. If q, k, v or out has a type of 16 bits, the workspace also holds sums over the
  * rows in f32, and *bytes is larger by e * ((128 + kv_len) * (qk_dim + v_dim) + 64). */
 RAPT_API rapt_status rapt_attention_backward_workspace(const rapt_attention_options *options, size_t *bytes);
 
-/* ---- linear layers ------------------------------------------------------------------------------------ */
+/** \} */
 
-/* The strides of a matrix, in elements. {0, 0} is contiguous. Otherwise a dimension longer than 1 needs its
+/* ---- linear layers ------------------------------------------------------------------------------------ */
+/** \defgroup linear_layers Linear layers
+ * \{ */
+
+/** The strides of a matrix, in elements. {0, 0} is contiguous. Otherwise a dimension longer than 1 needs its
  * stride: 0 is an error there, and RAPT_REPEAT repeats an input along the dimension. */
 typedef struct rapt_matrix_strides {
-  ptrdiff_t row, column;
+  ptrdiff_t row;    /**< from one row to the next */
+  ptrdiff_t column; /**< from one column to the next */
 } rapt_matrix_strides;
 
-/* A linear layer: y = x W^T + bias, with w [out_features][in_features] as in torch.nn.functional.linear.
+/** A linear layer: y = x W^T + bias, with w [out_features][in_features] as in torch.nn.functional.linear.
  *
  * The types. x, w and y may each be f32, f16 or bf16; f64 goes only with f64. Elements of 16 bits are
  * widened, which is exact. The result is rounded once to the type of y. w may also be quantized, see below.
  *
  * One output. Its inputs are summed in groups of 512, in order:
  *
+ * ~~~
  *   t = 0
  *   for each group:  p = 0;  for each input k of the group:  p = fma(x[k], w[k], p)
  *                    t = t + p
  *   t = t + 0, t + bias, t * row_scale, t + add; each is rounded, and each is left out if it is not given
+ * ~~~
  *
  * In RAPT_ARITHMETIC_BF16, the default where x and w are bf16, a group has 32 inputs. p is the sum of a chain
  * over its even inputs and one over its odd inputs, as AMX multiplies. Up to t + p, subnormal operands count
@@ -1005,10 +1191,12 @@ typedef struct rapt_matrix_strides {
  * fewer. If scale_group is 0, there is one for the whole row, and the sum has groups of 512. The lines of a
  * group are
  *
+ * ~~~
  *   F32:  p = 0;  for each input k of the group:  p = fma(x[k], q[k] - zero, p)
  *   I8:   p = float(sum of xq[k] * (q[k] - zero)) * xs, where the sum is exact
  *         t = fma(scale, p, t)
  *         t = fma(sx, offset, t), only with w_offsets
+ * ~~~
  *
  * sx is the sum of the group's x, added in order from 0; in I8 it is float(sum of xq[k]) * xs. With
  * w_codebook, the number of input k is scale * w_codebook[q[k]]: a line has w_codebook[q[k]] in place of
@@ -1019,9 +1207,11 @@ typedef struct rapt_matrix_strides {
  * may also have RAPT_I8 and x_scales: it is that function's result, whose arithmetic is I8.
  *
  * Gradients are linear layers too, with other strides. With g the gradient of y, [rows][out_features]:
+ * ~~~
  *   of x     x = g, w = W with w_strides {1, in_features}: in_features outputs of out_features inputs
  *   of W     x = g with x_strides {1, out_features}, w = x with w_strides {1, in_features}: rows inputs
  *   of bias  x = a row of ones, w = g with w_strides {1, out_features}
+ * ~~~
  *
  * Special values. Rows and outputs do not mix: a NaN or infinity of a row or of a weight touches only its own
  * row or output. Products of 0 and infinity are NaN.
@@ -1032,8 +1222,10 @@ typedef struct rapt_matrix_strides {
  * add and the type of y add one rounding each. With quantized weights and N groups of G inputs the error is
  * at most
  *
+ * ~~~
  *   F32  (G + 2 N + 4) u S + (in_features + 2 N) (1 + z) 2^-149
  *   I8   (2 N + 6) u S + 2 N (1 + z) 2^-149, relative to the exact sum over xq[k] * xs
+ * ~~~
  *
  * where S also has the magnitudes of the offsets' terms, and z is the largest |scale| or |offset|.
  *
@@ -1041,54 +1233,59 @@ typedef struct rapt_matrix_strides {
  * far more. The table has the rms error of y relative to the rms of y. x and w are 4096 normal numbers, w was
  * rounded by rapt_quantize_rows, and x_group is 0.
  *
+ * ~~~
  *   scale_group   i8 in F32   i8 in I8   i4 in F32 or I8
  *   32            5.5e-3      7.7e-3     9.7e-2
  *   128           6.4e-3      9.1e-3     0.12
- *   0             8.5e-3      1.2e-2 */
+ *   0             8.5e-3      1.2e-2
+ * ~~~
+ */
 typedef struct rapt_linear_options {
-  size_t size; /* sizeof(rapt_linear_options) */
+  size_t size; /**< sizeof(rapt_linear_options) */
 
-  rapt_type x_type; /* 0: RAPT_F32 */
-  rapt_type w_type; /* 0: x_type */
-  rapt_type y_type; /* 0: x_type */
-  int arithmetic;   /* one of rapt_arithmetic */
+  rapt_type x_type; /**< of x; 0: RAPT_F32 */
+  rapt_type w_type; /**< of w; 0: x_type */
+  rapt_type y_type; /**< of y; 0: x_type */
+  int arithmetic;   /**< one of rapt_arithmetic */
 
-  size_t rows;
-  size_t in_features; /* not 0 */
-  size_t out_features;
-  rapt_matrix_strides x_strides; /* of rows and inputs */
-  rapt_matrix_strides w_strides; /* of outputs and inputs */
-  ptrdiff_t y_stride;            /* 0: out_features; at least that */
+  size_t rows;                   /**< of x and y */
+  size_t in_features;            /**< elements of a row of x; not 0 */
+  size_t out_features;           /**< elements of a row of y */
+  rapt_matrix_strides x_strides; /**< of rows and inputs */
+  rapt_matrix_strides w_strides; /**< of outputs and inputs */
+  ptrdiff_t y_stride;            /**< from one row of y to the next; 0: out_features; at least that */
 
-  /* If not 0, w has the layout of rapt_linear_pack, and no strides. */
+  /** If not 0, w has the layout of rapt_linear_pack, and no strides. */
   int packed_w;
 
-  const void *bias;       /* [out_features] of the arithmetic type, or null */
-  const void *row_scales; /* [rows] of the arithmetic type, or null */
-  const void *add;        /* [rows][out_features], or null. It may be y, with y's type and stride */
-  rapt_type add_type;     /* 0: y_type */
-  ptrdiff_t add_stride;   /* 0: out_features; at least that */
+  const void *bias;       /**< [out_features] of the arithmetic type, or null */
+  const void *row_scales; /**< [rows] of the arithmetic type, or null */
+  const void *add;        /**< [rows][out_features], or null. It may be y, with y's type and stride */
+  rapt_type add_type;     /**< of add; 0: y_type */
+  ptrdiff_t add_stride;   /**< from one row of add to the next; 0: out_features; at least that */
 
-  /* Row r of the call is row x_rows[r] of x, and row y_rows[r] of y and add: the tokens of an expert, or the
+  /** Row r of the call is row x_rows[r] of x, and row y_rows[r] of y and add: the tokens of an expert, or the
    * logits of chosen tokens. Null: r. row_scales has its numbers by r. No row may be twice in y_rows; this is
    * not checked. */
-  const size_t *x_rows, *y_rows;
+  const size_t *x_rows;
+  const size_t *y_rows; /**< [rows]: row r of the call is row y_rows[r] of y and add. Null: r */
 
   /* Quantized weights. These fields are null or 0 with float weights. */
-  size_t scale_group;     /* 16, 32, 64, 128 or 256 inputs share a scale. 0: a row, summed in groups of 512 */
-  const void *w_scales;   /* of w_scale_type; null: 1 */
-  const uint8_t *w_zeros; /* RAPT_U4 without codebook; null: 8. RAPT_I8 and RAPT_I4 have the zero 0 */
-  const void *w_offsets;  /* of w_scale_type, or null */
-  rapt_type w_scale_type; /* of w_scales and w_offsets; 0: RAPT_F32 */
-  const float *w_codebook; /* [16] in F32 with RAPT_U4, or null */
+  size_t scale_group;   /**< 16, 32, 64, 128 or 256 inputs share a scale; 0: a row, in groups of 512 */
+  const void *w_scales; /**< [out_features][groups] of w_scale_type; null: 1 */
+  /** [out_features][groups]: RAPT_U4 without codebook; null: 8. RAPT_I8 and RAPT_I4 have the zero 0. */
+  const uint8_t *w_zeros;
+  const void *w_offsets;   /**< [out_features][groups] of w_scale_type, or null */
+  rapt_type w_scale_type;  /**< of w_scales and w_offsets; 0: RAPT_F32 */
+  const float *w_codebook; /**< [16] in F32 with RAPT_U4, or null */
 
-  /* RAPT_ARITHMETIC_I8. x_group inputs of x share a scale: a multiple of scale_group, or of 512 if that is 0,
+  /** RAPT_ARITHMETIC_I8. x_group inputs of x share a scale: a multiple of scale_group, or of 512 if that is 0,
    * or SIZE_MAX for the row. 0: as many as scale_group, or the row if that is 0. */
   size_t x_group;
-  const float *x_scales; /* x of RAPT_I8: [rows of x][groups of x_group]; row numbers as in x */
+  const float *x_scales; /**< x of RAPT_I8: [rows of x][groups of x_group]; row numbers as in x */
 } rapt_linear_options;
 
-/* Everything else zero. */
+/** Everything else zero. */
 #define RAPT_LINEAR_OPTIONS_INIT                                                                       \
   {                                                                                                    \
     sizeof(rapt_linear_options), RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, 0, 0, 0, 0,  \
@@ -1096,21 +1293,25 @@ typedef struct rapt_linear_options {
         RAPT_TYPE_DEFAULT, NULL, 0, NULL                                                               \
   }
 
-/* Computes y. It must overlap nothing but add. The workspace has rapt_linear_workspace bytes, at any
- * alignment. Calls with rows or out_features of 0 succeed, and look at no array. */
+/** Stores the bytes of workspace per call. */
 RAPT_API rapt_status rapt_linear_workspace(const rapt_linear_options *options, size_t *bytes);
+/** Computes y. It must overlap nothing but add. The workspace has rapt_linear_workspace bytes, at any
+ * alignment. Calls with rows or out_features of 0 succeed, and look at no array. */
 RAPT_API rapt_status rapt_linear(const void *x, const void *w, void *y, const rapt_linear_options *options,
                                  void *workspace, size_t workspace_size);
 
-/* These functions do the same work as numbered tasks, for any pool of threads: run(first, last) does tasks
+/** These functions do the same work as numbered tasks, for any pool of threads: run(first, last) does tasks
  * first to last - 1. Every task writes other elements of y, every thread needs a workspace, and every split
  * gives the same bits. Tasks that follow each other share rows of x, so give a thread a range of them. */
 RAPT_API rapt_status rapt_linear_tasks(const rapt_linear_options *options, size_t *tasks);
+/** Computes the tasks first to last - 1 of rapt_linear_tasks(). */
 RAPT_API rapt_status rapt_linear_run(const void *x, const void *w, void *y,
                                      const rapt_linear_options *options, size_t first, size_t last,
                                      void *workspace, size_t workspace_size);
 
-/* Packs weights for calls with packed_w, which are faster, most of all with few rows. packed has
+/** Stores the bytes that rapt_linear_pack() writes for the whole layer. */
+RAPT_API rapt_status rapt_linear_packed_length(const rapt_linear_options *options, size_t *bytes);
+/** Packs weights for calls with packed_w, which are faster, most of all with few rows. packed has
  * rapt_linear_packed_length bytes, the same on every instruction set, and may be stored. Parts may be packed
  * apart, such as the three matrices of q, k and v: w then is a part's first output, and the part has the
  * outputs [first_output, first_output + outputs) of the layer. first_output must be a multiple of 64. A part
@@ -1122,25 +1323,26 @@ RAPT_API rapt_status rapt_linear_run(const void *x, const void *w, void *y,
  * They start with a header of 64 bytes, which the part with output 0 writes. Its bytes 48 to 55 are the
  * length of all in bytes, as a uint64_t. A header of another w_type, scale_group, in_features or
  * out_features, or with a byte that has changed, is RAPT_BAD_PACKED. Other bytes are not checked. */
-RAPT_API rapt_status rapt_linear_packed_length(const rapt_linear_options *options, size_t *bytes);
 RAPT_API rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
                                       const rapt_linear_options *options, void *packed);
 
-/* Rounds rows to integers. x [rows][inputs] of f32, f16 or bf16 becomes q [rows][inputs] of RAPT_I8, or of
+/** Rounds rows to integers. x [rows][inputs] of f32, f16 or bf16 becomes q [rows][inputs] of RAPT_I8, or of
  * RAPT_I4 with (inputs + 1) / 2 bytes a row. `group` adjacent inputs of a row share a scale, the last of them
  * may be fewer; 0: the row. scales has [rows][groups]. With L = 127 for RAPT_I8 or 7 for RAPT_I4, and m the
  * group's largest |x|:
  *
+ * ~~~
  *   m < 2^-100                    q = 0,  scale = 0
  *   m infinite, or any NaN        q = 0,  scale = NaN
  *   else                          q = rint(x * (L / m)), ties to even,  scale = m / L
+ * ~~~
  *
  * |q * scale - x| <= (1/2 + L 2^-22) scale. A last high half of a row is 0. Arrays must not overlap. */
 RAPT_API rapt_status rapt_quantize_rows(const void *x, rapt_type x_type, ptrdiff_t x_stride /* 0: inputs */,
                                         size_t rows, size_t inputs, size_t group, rapt_type q_type, void *q,
                                         float *scales);
 
-/* Turns integers into numbers: y = float(q - zero) * scale + offset, where each operation is rounded to f32,
+/** Turns integers into numbers: y = float(q - zero) * scale + offset, where each operation is rounded to f32,
  * and then to the type of y: f32, f16 or bf16. q has RAPT_I8, RAPT_I4 or RAPT_U4. scales (null: 1), zeros
  * (RAPT_U4; null: 8) and offsets (null: none is added) have [rows][groups]. With a codebook (RAPT_U4, without
  * zeros), codebook[q] takes the place of float(q - zero). So embeddings may be stored as the weights of a
@@ -1150,20 +1352,29 @@ RAPT_API rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_
                                           const float *offsets, const float *codebook, void *y,
                                           rapt_type y_type, ptrdiff_t y_stride /* 0: inputs */);
 
-/* ---- rotary position embedding ------------------------------------------------------------------------ */
+/** \} */
 
-/* RAPT_ROPE_HALVES pairs element i with i + rotary_dim / 2: GPT-NeoX, and Llama and Qwen in Hugging Face's
- * order of weights. RAPT_ROPE_PAIRS pairs element 2i with 2i + 1: GPT-J, llama2.c, Llama in Meta's order. */
-enum rapt_rope_layout { RAPT_ROPE_HALVES = 0, RAPT_ROPE_PAIRS };
+/* ---- rotary position embedding ------------------------------------------------------------------------ */
+/** \defgroup rotary_position_embedding Rotary position embedding
+ * \{ */
+
+/** Which elements of a head turn together. */
+enum rapt_rope_layout {
+  /** Element i pairs with i + rotary_dim / 2: GPT-NeoX, and Llama and Qwen in Hugging Face's order of weights. */
+  RAPT_ROPE_HALVES = 0,
+  RAPT_ROPE_PAIRS /**< element 2i pairs with 2i + 1: GPT-J, llama2.c, Llama in Meta's order */
+};
 typedef enum rapt_rope_layout rapt_rope_layout;
 
-/* Turns the pairs of elements of every head by the angles of its token's position (Su et al., "RoFormer:
+/** Turns the pairs of elements of every head by the angles of its token's position (Su et al., "RoFormer:
  * Enhanced Transformer with Rotary Position Embedding", arXiv:2104.09864). Pair i of a head has the elements
  * a and b, and becomes
  *
+ * ~~~
  *   angle = position * frequencies[i]
  *   s = sin(angle) * attention_factor,  c = cos(angle) * attention_factor
  *   a' = fma(a, c, -(b * s)),  b' = fma(a, s, b * c)
+ * ~~~
  *
  * in the arithmetic type. The angle, its sine and cosine, and their products with the attention factor are
  * computed in double, without the C library. s and c are rounded once to f32 (not for f64). Elements from
@@ -1177,54 +1388,62 @@ typedef enum rapt_rope_layout rapt_rope_layout;
  * and b are only multiplied: s is 0, and c is the attention factor.
  *
  * Accuracy. With u as above, A = |attention_factor|, R = sqrt(a^2 + b^2) and t = 1.2e-16 |angle|:
+ * ~~~
  *   s, c      |error| <= A (1.004 u |sine| + t) + 2^-150, for f64 A (3.5 u |sine| + t) + 2^-1074
  *   a', b'    |error| <= A (3.1 u R + t (|a| + |b|)) + 2^-149 (|a| + |b| + 2) if nothing overflows,
  *             for f64 A (5.6 u R + t (|a| + |b|)) + 2^-1074 (|a| + |b| + 2)
+ * ~~~
  * t is the error of the product position * frequency. It stays below 2^-28 up to position 2^24 if no frequency
  * is above 1, so only f64 shows it. The rounding of a frequency to double has the same effect. */
 typedef struct rapt_rope_options {
-  size_t size; /* sizeof(rapt_rope_options) */
+  size_t size; /**< sizeof(rapt_rope_options) */
 
-  rapt_type type; /* of x and y: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
-  int layout;     /* one of rapt_rope_layout */
+  rapt_type type; /**< of x and y: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
+  int layout;     /**< one of rapt_rope_layout */
 
-  size_t batch, heads, tokens, head_dim; /* only tokens may be 0 */
-  size_t rotary_dim;                     /* the first elements of a head, which turn; even. 0: head_dim */
-  rapt_strides x_strides, y_strides;
+  size_t batch;           /**< sequences; not 0 */
+  size_t heads;           /**< of a token; not 0 */
+  size_t tokens;          /**< of a sequence; may be 0 */
+  size_t head_dim;        /**< elements of a head; not 0 */
+  size_t rotary_dim;      /**< the first elements of a head, which turn; even. 0: head_dim */
+  rapt_strides x_strides; /**< of x [batch][heads][tokens][head_dim] */
+  rapt_strides y_strides; /**< of y, in the shape of x */
 
-  const double *frequencies; /* [rotary_dim / 2], radians for a step of the position; at most 1024 */
+  const double *frequencies; /**< [rotary_dim / 2], radians for a step of the position; at most 1024 */
 
-  /* The positions are [batch][tokens], each from -2^24 to 2^24. If positions is null, token t of every sequence
+  /** The positions are [batch][tokens], each from -2^24 to 2^24. If positions is null, token t of every sequence
    * has the position first_position + t. */
   const int64_t *positions;
-  ptrdiff_t positions_stride; /* of sequences; 0: tokens. RAPT_REPEAT: the same positions for all */
-  int64_t first_position;     /* only without positions */
+  ptrdiff_t positions_stride; /**< of sequences; 0: tokens. RAPT_REPEAT: the same positions for all */
+  int64_t first_position;     /**< only without positions */
 
-  double attention_factor; /* YaRN's: a normal number of the arithmetic type; 0: 1 */
-  int backward;            /* not 0: the gradient of x from that of y, which turns back: s is negated */
+  double attention_factor; /**< YaRN's: a normal number of the arithmetic type; 0: 1 */
+  int backward;            /**< not 0: the gradient of x from that of y, which turns back: s is negated */
 } rapt_rope_options;
 
-/* Everything else zero. */
+/** Everything else zero. */
 #define RAPT_ROPE_OPTIONS_INIT                                                                              \
   {                                                                                                         \
     sizeof(rapt_rope_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, NULL, NULL, 0, 0, \
         0, 0                                                                                                \
   }
 
+/** Turns the pairs of elements of every head. rapt_rope_options has the formulas. */
 RAPT_API rapt_status rapt_rope(const void *x, void *y, const rapt_rope_options *options);
 
-/* The names are those of Hugging Face's rope_type. */
+/** The names are those of Hugging Face's rope_type. */
 enum rapt_rope_scaling {
-  RAPT_ROPE_SCALING_NONE = 0,
-  RAPT_ROPE_SCALING_LINEAR,
-  RAPT_ROPE_SCALING_LLAMA3,
-  RAPT_ROPE_SCALING_YARN
+  RAPT_ROPE_SCALING_NONE = 0, /**< "default" */
+  RAPT_ROPE_SCALING_LINEAR,   /**< "linear" */
+  RAPT_ROPE_SCALING_LLAMA3,   /**< "llama3" */
+  RAPT_ROPE_SCALING_YARN      /**< "yarn" */
 };
 typedef enum rapt_rope_scaling rapt_rope_scaling;
 
-/* Makes the frequencies of a model from its config.json, where the fields have these names. A field that the
+/** Makes the frequencies of a model from its config.json, where the fields have these names. A field that the
  * scaling does not use must be 0. The expressions, each operation in double:
  *
+ * ~~~
  *   f[i] = base^(-2i / rotary_dim), for i < rotary_dim / 2
  *
  *   NONE     f
@@ -1237,6 +1456,7 @@ typedef enum rapt_rope_scaling rapt_rope_scaling;
  *            dim(turns) = rotary_dim * ln(n / (turns * 2 pi)) / (2 * ln(base))
  *            low = max(floor(dim(beta_fast)), 0),  high = min(ceil(dim(beta_slow)), rotary_dim - 1)
  *            without floor and ceil if no_truncate is set; if low = high, high + 0.001
+ * ~~~
  *
  * *attention_factor, if not null, becomes 1, but for YARN m(1), or m(mscale) / m(mscale_all_dim) if both are
  * set: m(s) = factor <= 1 ? 1 : 0.1 * s * ln(factor) + 1. A model whose config.json has an attention_factor
@@ -1248,29 +1468,33 @@ typedef enum rapt_rope_scaling rapt_rope_scaling;
  * which shifts the angle at position 100 000 by up to 0.01. To have its angles, widen its inv_freq to double.
  * Other scalings (dynamic, longrope) change the base or divide f by a factor of their own. */
 typedef struct rapt_rope_frequency_options {
-  size_t size; /* sizeof(rapt_rope_frequency_options) */
+  size_t size; /**< sizeof(rapt_rope_frequency_options) */
 
-  size_t rotary_dim; /* even, not 0: partial_rotary_factor * head_dim */
-  double base;       /* rope_theta, above 1 and at most 2^512. 0: 10000 */
-  int scaling;       /* one of rapt_rope_scaling */
+  size_t rotary_dim; /**< even, not 0: partial_rotary_factor * head_dim */
+  double base;       /**< rope_theta, above 1 and at most 2^512. 0: 10000 */
+  int scaling;       /**< one of rapt_rope_scaling */
 
-  double factor;                           /* LINEAR, LLAMA3, YARN: positive */
-  size_t original_max_position_embeddings; /* LLAMA3, YARN: not 0 */
-  double low_freq_factor;                  /* LLAMA3: positive. 0: 1 */
-  double high_freq_factor;                 /* LLAMA3: above low_freq_factor. 0: 4 */
-  double beta_fast;                        /* YARN: above beta_slow. 0: 32 */
-  double beta_slow;                        /* YARN: positive. 0: 1 */
-  int no_truncate;                         /* YARN: not 0 stands for "truncate": false */
-  double mscale, mscale_all_dim;           /* YARN: both positive, or both 0 */
+  double factor;                           /**< LINEAR, LLAMA3, YARN: positive */
+  size_t original_max_position_embeddings; /**< LLAMA3, YARN: not 0 */
+  double low_freq_factor;                  /**< LLAMA3: positive. 0: 1 */
+  double high_freq_factor;                 /**< LLAMA3: above low_freq_factor. 0: 4 */
+  double beta_fast;                        /**< YARN: above beta_slow. 0: 32 */
+  double beta_slow;                        /**< YARN: positive. 0: 1 */
+  int no_truncate;                         /**< YARN: not 0 stands for "truncate": false */
+  double mscale;                           /**< YARN: positive with mscale_all_dim, or both 0 */
+  double mscale_all_dim;                   /**< YARN: positive with mscale, or both 0 */
 } rapt_rope_frequency_options;
 
-/* Everything else zero. */
+/** Everything else zero. */
 #define RAPT_ROPE_FREQUENCY_OPTIONS_INIT \
   { sizeof(rapt_rope_frequency_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
+/** Makes the frequencies of a model. rapt_rope_frequency_options has the formulas. attention_factor may be null. */
 RAPT_API rapt_status rapt_rope_frequencies(double *frequencies /* [rotary_dim / 2] */,
                                            double *attention_factor /* or null */,
                                            const rapt_rope_frequency_options *options);
+
+/** \} */
 
 #ifdef __cplusplus
 }

@@ -1,12 +1,15 @@
-// Wraps the functions of rapt.h for C++20. std::span replaces pointers and lengths. rapt.h documents every
-// function.
-//
-//   std::vector<float> x(rows * cols), y(rows * cols);
-//   rapt_softmax_options options = rapt::softmax_options();
-//   options.scale = 0.125f;
-//   rapt_status status = rapt::softmax<float>({x, cols}, {y, cols}, &options);
-//
-// Lengths of spans that must agree are checked. Functions that return no status check them by assert.
+/// \file
+/// Wraps the functions of rapt.h for C++20. std::span replaces pointers and lengths. rapt.h documents every
+/// function.
+///
+/// ~~~
+///   std::vector<float> x(rows * cols), y(rows * cols);
+///   rapt_softmax_options options = rapt::softmax_options();
+///   options.scale = 0.125f;
+///   rapt_status status = rapt::softmax<float>({x, cols}, {y, cols}, &options);
+/// ~~~
+///
+/// Lengths of spans that must agree are checked. Functions that return no status check them by assert.
 #ifndef RAPT_RAPT_HPP
 #define RAPT_RAPT_HPP
 
@@ -52,11 +55,14 @@ class Bits16 {
 
 }  // namespace detail
 
-// f16 and bf16 are elements of 16 bits. In rapt.h, both are uint16_t. No number converts to f16 or bf16,
-// because the number could mean the value or the bits. f16::from_bits(0x3c00) and bf16::from_bits(0x3f80)
-// are 1, and convert() rounds.
+/// \defgroup cpp_elements Elements, rows and options
+/// \{
+
+/// f16 and bf16 are elements of 16 bits. In rapt.h, both are uint16_t. No number converts to f16 or bf16,
+/// because the number could mean the value or the bits. f16::from_bits(0x3c00) and bf16::from_bits(0x3f80)
+/// are 1, and convert() rounds.
 using f16 = detail::Bits16<detail::Binary16>;
-using bf16 = detail::Bits16<detail::Bfloat16>;
+using bf16 = detail::Bits16<detail::Bfloat16>;  ///< like f16, with the upper half of a binary32
 
 namespace detail {
 
@@ -71,30 +77,44 @@ inline const rapt_bf16 *bits(const bf16 *elements) { return reinterpret_cast<con
 
 }  // namespace detail
 
+/// Returns RAPT_SOFTMAX_OPTIONS_INIT: plain softmax.
 inline rapt_softmax_options softmax_options() { return RAPT_SOFTMAX_OPTIONS_INIT; }
 
-// Rows is a matrix whose rows are contiguous, and `stride` elements apart.
+/// Rows is a matrix whose rows are contiguous, and `stride` elements apart.
 template <class T>
 struct Rows {
+  /// The first element of the first row.
   T *data = nullptr;
+  /// The number of rows.
   std::size_t rows = 0;
+  /// The number of elements of a row.
   std::size_t cols = 0;
+  /// The elements from one row to the next.
   std::ptrdiff_t stride = 0;
 
+  /// Makes a matrix without rows.
   constexpr Rows() = default;
+  /// Makes a matrix of rows that are `row_stride` elements apart.
   constexpr Rows(T *first, std::size_t row_count, std::size_t col_count, std::ptrdiff_t row_stride)
       : data(first), rows(row_count), cols(col_count), stride(row_stride) {}
-  // Makes a matrix of all whole rows of `col_count` elements in the span.
+  /// Makes a matrix of all whole rows of `col_count` elements in the span.
   constexpr Rows(std::span<T> elements, std::size_t col_count)
       : Rows(elements.data(), col_count == 0 ? 0 : elements.size() / col_count, col_count,
              static_cast<std::ptrdiff_t>(col_count)) {}
+  /// Converts to a matrix that is only read.
   constexpr operator Rows<const T>() const requires(!std::is_const_v<T>) {
     return {data, rows, cols, stride};
   }
 };
 
-// ---- vectors
+/// \}
 
+// ---- vectors
+/// \defgroup cpp_vectors Vectors
+/// \{
+
+/// Returns the sum of a[i] * b[i], as rapt_dot_f32() does. Elements are float, double, f16 or bf16. For
+/// std::int8_t, or std::uint8_t times std::int8_t, the result is an exact std::int64_t.
 inline float dot(std::span<const float> a, std::span<const float> b) {
   assert(a.size() == b.size());
   return rapt_dot_f32(a.data(), b.data(), a.size());
@@ -121,6 +141,7 @@ inline std::int64_t dot(std::span<const std::uint8_t> a, std::span<const std::in
   return rapt_dot_u8i8(a.data(), b.data(), a.size());
 }
 
+/// out[r] = scale * dot(query, row r), as rapt_dot_rows_f32(). The types are those of dot().
 inline void dot_rows(std::span<const float> query, Rows<const float> keys, float scale,
                      std::span<float> out) {
   assert(query.size() == keys.cols && out.size() >= keys.rows);
@@ -153,6 +174,7 @@ inline void dot_rows(std::span<const std::uint8_t> query, Rows<const std::int8_t
   rapt_dot_rows_u8i8(query.data(), keys.data, keys.stride, keys.rows, keys.cols, scale, out.data());
 }
 
+/// y[i] = x[i] * factor, as rapt_scale_f32(). Elements are float, double, f16 or bf16.
 inline void scale(std::span<const float> x, float factor, std::span<float> y) {
   assert(y.size() >= x.size());
   rapt_scale_f32(x.data(), factor, y.data(), x.size());
@@ -170,6 +192,7 @@ inline void scale(std::span<const bf16> x, float factor, std::span<bf16> y) {
   rapt_scale_bf16(detail::bits(x.data()), factor, detail::bits(y.data()), x.size());
 }
 
+/// y[i] = x[i], as rapt_convert_f16_to_f32(): from f16 or bf16 to float, or from float to f16 or bf16.
 inline void convert(std::span<const f16> x, std::span<float> y) {
   assert(y.size() >= x.size());
   rapt_convert_f16_to_f32(detail::bits(x.data()), y.data(), x.size());
@@ -187,6 +210,7 @@ inline void convert(std::span<const float> x, std::span<bf16> y) {
   rapt_convert_f32_to_bf16(x.data(), detail::bits(y.data()), x.size());
 }
 
+/// y[i] = exp(x[i]), as rapt_exp_f32(), for float and double.
 inline void exp(std::span<const float> x, std::span<float> y) {
   assert(y.size() >= x.size());
   rapt_exp_f32(x.data(), y.data(), x.size());
@@ -196,6 +220,7 @@ inline void exp(std::span<const double> x, std::span<double> y) {
   rapt_exp_f64(x.data(), y.data(), x.size());
 }
 
+/// y[i] = exp(scale * x[i] - shift). Returns the sum of y, as rapt_exp_sum_f32(), for float and double.
 inline float exp_sum(std::span<const float> x, float scale, float shift, std::span<float> y) {
   assert(y.size() >= x.size());
   return rapt_exp_sum_f32(x.data(), scale, shift, y.data(), x.size());
@@ -205,6 +230,7 @@ inline double exp_sum(std::span<const double> x, double scale, double shift, std
   return rapt_exp_sum_f64(x.data(), scale, shift, y.data(), x.size());
 }
 
+/// y[i] = x / (1 + exp(-x)), as rapt_silu_f32(). Elements are float, double, f16 or bf16.
 inline void silu(std::span<const float> x, std::span<float> y) {
   assert(y.size() >= x.size());
   rapt_silu_f32(x.data(), y.data(), x.size());
@@ -222,6 +248,7 @@ inline void silu(std::span<const bf16> x, std::span<bf16> y) {
   rapt_silu_bf16(detail::bits(x.data()), detail::bits(y.data()), x.size());
 }
 
+/// y[i] = x / 2 * (1 + erf(x / sqrt(2))), as rapt_gelu_f32(). The types are those of silu().
 inline void gelu(std::span<const float> x, std::span<float> y) {
   assert(y.size() >= x.size());
   rapt_gelu_f32(x.data(), y.data(), x.size());
@@ -239,6 +266,7 @@ inline void gelu(std::span<const bf16> x, std::span<bf16> y) {
   rapt_gelu_bf16(detail::bits(x.data()), detail::bits(y.data()), x.size());
 }
 
+/// The approximation of gelu() by tanh, as rapt_gelu_tanh_f32(). The types are those of silu().
 inline void gelu_tanh(std::span<const float> x, std::span<float> y) {
   assert(y.size() >= x.size());
   rapt_gelu_tanh_f32(x.data(), y.data(), x.size());
@@ -256,6 +284,7 @@ inline void gelu_tanh(std::span<const bf16> x, std::span<bf16> y) {
   rapt_gelu_tanh_bf16(detail::bits(x.data()), detail::bits(y.data()), x.size());
 }
 
+/// dx[i] = dy[i] * silu'(x[i]), as rapt_silu_backward_f32(), for float and double.
 inline void silu_backward(std::span<const float> x, std::span<const float> dy, std::span<float> dx) {
   assert(dy.size() == x.size() && dx.size() >= x.size());
   rapt_silu_backward_f32(x.data(), dy.data(), dx.data(), x.size());
@@ -265,6 +294,7 @@ inline void silu_backward(std::span<const double> x, std::span<const double> dy,
   rapt_silu_backward_f64(x.data(), dy.data(), dx.data(), x.size());
 }
 
+/// dx[i] = dy[i] * gelu'(x[i]), as rapt_gelu_backward_f32(), for float and double.
 inline void gelu_backward(std::span<const float> x, std::span<const float> dy, std::span<float> dx) {
   assert(dy.size() == x.size() && dx.size() >= x.size());
   rapt_gelu_backward_f32(x.data(), dy.data(), dx.data(), x.size());
@@ -274,6 +304,7 @@ inline void gelu_backward(std::span<const double> x, std::span<const double> dy,
   rapt_gelu_backward_f64(x.data(), dy.data(), dx.data(), x.size());
 }
 
+/// dx[i] = dy[i] * gelu_tanh'(x[i]), as rapt_gelu_tanh_backward_f32(), for float and double.
 inline void gelu_tanh_backward(std::span<const float> x, std::span<const float> dy, std::span<float> dx) {
   assert(dy.size() == x.size() && dx.size() >= x.size());
   rapt_gelu_tanh_backward_f32(x.data(), dy.data(), dx.data(), x.size());
@@ -283,6 +314,8 @@ inline void gelu_tanh_backward(std::span<const double> x, std::span<const double
   rapt_gelu_tanh_backward_f64(x.data(), dy.data(), dx.data(), x.size());
 }
 
+/// Returns the index of the first of the largest elements, as rapt_argmax_f32(). Elements are float, double,
+/// f16 or bf16.
 inline std::size_t argmax(std::span<const float> x) { return rapt_argmax_f32(x.data(), x.size()); }
 inline std::size_t argmax(std::span<const double> x) { return rapt_argmax_f64(x.data(), x.size()); }
 inline std::size_t argmax(std::span<const f16> x) {
@@ -292,8 +325,14 @@ inline std::size_t argmax(std::span<const bf16> x) {
   return rapt_argmax_bf16(detail::bits(x.data()), x.size());
 }
 
-// ---- rows: these return RAPT_BAD_SIZE if the output's shape differs from the input's
+/// \}
 
+// ---- rows
+/// \defgroup cpp_rows Rows
+/// These return RAPT_BAD_SIZE if the output's shape differs from the input's.
+/// \{
+
+/// y = the softmax of the rows of x, as rapt_softmax_f32(). Name T in the call: rapt::softmax<float>(...).
 template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_identity_t<T> > y,
                     const rapt_softmax_options *options = nullptr) {
@@ -311,6 +350,7 @@ rapt_status softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_ident
   }
 }
 
+/// y = the logarithm of softmax(), as rapt_log_softmax_f32().
 template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status log_softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_identity_t<T> > y,
                         const rapt_softmax_options *options = nullptr) {
@@ -328,6 +368,7 @@ rapt_status log_softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_i
   }
 }
 
+/// out[r] = the log-sum-exp of row r, as rapt_logsumexp_f32().
 template <detail::OneOf<float, double> T>
 rapt_status logsumexp(Rows<const std::type_identity_t<T> > x, std::span<std::type_identity_t<T> > out,
                       const rapt_softmax_options *options = nullptr) {
@@ -339,6 +380,7 @@ rapt_status logsumexp(Rows<const std::type_identity_t<T> > x, std::span<std::typ
   }
 }
 
+/// dx = the gradient of softmax(scale * x) from its output y, as rapt_softmax_backward_f32().
 template <detail::OneOf<float, double> T>
 rapt_status softmax_backward(Rows<const std::type_identity_t<T> > y, Rows<const std::type_identity_t<T> > dy,
                              Rows<std::type_identity_t<T> > dx, std::type_identity_t<T> scale = 1) {
@@ -353,31 +395,43 @@ rapt_status softmax_backward(Rows<const std::type_identity_t<T> > y, Rows<const 
   }
 }
 
-// ---- attention: the ranges (std::vector, std::span, std::array …) set the element types. For ranges of
-// uint16_t the options name the type. A call returns RAPT_BAD_TYPE if the options name another type than a
-// range has. It returns RAPT_BAD_SIZE if a range does not cover the shape. This is checked only for
-// contiguous tensors whose sequences are neither packed nor in pages nor of different lengths.
-//
-//   rapt_attention_options options = rapt::attention_options();
-//   options.q_heads = 32;
-//   options.kv_heads = 8;
-//   options.q_len = options.kv_len = tokens;
-//   options.qk_dim = 128;
-//   options.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
-//   std::vector<float> q(32 * tokens * 128), k(8 * tokens * 128), v(k.size()), out(q.size());
-//   std::vector<std::byte> workspace(rapt::attention_workspace<float>(options));
-//   rapt_status status = rapt::attention(q, k, v, out, options, workspace);
+/// \}
 
+// ---- attention
+/// \defgroup cpp_attention Attention
+/// The ranges (std::vector, std::span, std::array …) set the element types. For ranges of
+/// uint16_t the options name the type. A call returns RAPT_BAD_TYPE if the options name another type than a
+/// range has. It returns RAPT_BAD_SIZE if a range does not cover the shape. This is checked only for
+/// contiguous tensors whose sequences are neither packed nor in pages nor of different lengths.
+///
+/// ~~~
+///   rapt_attention_options options = rapt::attention_options();
+///   options.q_heads = 32;
+///   options.kv_heads = 8;
+///   options.q_len = options.kv_len = tokens;
+///   options.qk_dim = 128;
+///   options.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
+///   std::vector<float> q(32 * tokens * 128), k(8 * tokens * 128), v(k.size()), out(q.size());
+///   std::vector<std::byte> workspace(rapt::attention_workspace<float>(options));
+///   rapt_status status = rapt::attention(q, k, v, out, options, workspace);
+/// ~~~
+/// \{
+
+/// Returns RAPT_ATTENTION_OPTIONS_INIT: one sequence, one head, plain attention.
 inline rapt_attention_options attention_options() { return RAPT_ATTENTION_OPTIONS_INIT; }
+/// Returns RAPT_ATTENTION_GRADIENTS_INIT: no gradient yet.
 inline rapt_attention_gradients attention_gradients() { return RAPT_ATTENTION_GRADIENTS_INIT; }
 
+/// An element of a tensor: float, double, f16, bf16, std::uint16_t or std::int8_t.
 template <class T>
 concept Element = detail::OneOf<T, float, double, f16, bf16, std::uint16_t, std::int8_t>;
 
+/// A contiguous range of elements, such as std::vector, std::span or std::array.
 template <class Range>
 concept Elements = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
     Element<std::ranges::range_value_t<Range> >;
 
+/// Elements that may be written.
 template <class Range>
 concept WritableElements =
     Elements<Range> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range> > >;
@@ -460,23 +514,23 @@ rapt_status set_output(rapt_attention_options &o, const Out &out) {
 
 }  // namespace detail
 
-// Returns the bytes of workspace for queries of type Q. Keys and values have the type KV. Without KV, they
-// have the type in the options, or Q. Returns 0 if the options are not valid or name other types. In that
-// case attention() returns the status.
+/// Returns the bytes of workspace for queries of type Q. Keys and values have the type KV. Without KV, they
+/// have the type in the options, or Q. Returns 0 if the options are not valid or name other types. In that
+/// case attention() returns the status.
 template <Element Q, class KV = void>
 std::size_t attention_workspace(rapt_attention_options options) {
   std::size_t bytes = 0;
   if (detail::set_types<Q, KV, void>(options)) (void)rapt_attention_workspace(&options, &bytes);
   return bytes;
 }
-// Like attention_workspace, for a backward call. The type Out of the forward call's output matters too.
+/// Like attention_workspace, for a backward call. The type Out of the forward call's output matters too.
 template <Element Q, class KV = void, class Out = void>
 std::size_t attention_backward_workspace(rapt_attention_options options) {
   std::size_t bytes = 0;
   if (detail::set_types<Q, KV, Out>(options)) (void)rapt_attention_backward_workspace(&options, &bytes);
   return bytes;
 }
-// Returns the number of tasks. The types are needed because they decide which options are valid.
+/// Returns the number of tasks. The types are needed because they decide which options are valid.
 template <Element Q, class KV = void>
 std::size_t attention_tasks(rapt_attention_options options) {
   std::size_t tasks = 0;
@@ -484,6 +538,7 @@ std::size_t attention_tasks(rapt_attention_options options) {
   return tasks;
 }
 
+/// Computes softmax(scale * Q.K^T) . V, as rapt_attention(). The workspace has attention_workspace() bytes.
 template <Elements Q, Elements K, Elements V, WritableElements Out>
 rapt_status attention(const Q &q, const K &k, const V &v, Out &&out, rapt_attention_options options,
                       std::span<std::byte> workspace) {
@@ -494,7 +549,7 @@ rapt_status attention(const Q &q, const K &k, const V &v, Out &&out, rapt_attent
                         std::ranges::data(out), &options, workspace.data(), workspace.size());
 }
 
-// Computes the tasks first to last - 1 of attention; see rapt_attention_run.
+/// Computes the tasks first to last - 1 of attention; see rapt_attention_run.
 template <Elements Q, Elements K, Elements V, WritableElements Out>
 rapt_status attention_run(const Q &q, const K &k, const V &v, Out &&out, rapt_attention_options options,
                           std::size_t first, std::size_t last, std::span<std::byte> workspace) {
@@ -506,8 +561,8 @@ rapt_status attention_run(const Q &q, const K &k, const V &v, Out &&out, rapt_at
                             workspace.size());
 }
 
-// Writes the gradients through the pointers of `gradients`, whose types and extents are not checked. `out`
-// and `dout` in `gradients` have the type options.out_type or, without one, the type of q.
+/// Writes the gradients through the pointers of `gradients`, whose types and extents are not checked. `out`
+/// and `dout` in `gradients` have the type options.out_type or, without one, the type of q.
 template <Elements Q, Elements K, Elements V>
 rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attention_options options,
                                const rapt_attention_gradients &gradients, std::span<std::byte> workspace) {
@@ -517,24 +572,32 @@ rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attentio
                                  &gradients, workspace.data(), workspace.size());
 }
 
-// ---- linear layers: the ranges set the element types, as in attention. linear() returns RAPT_BAD_SIZE if
-// a range does not cover its matrix. This is checked only for contiguous x, w and y without lists of rows,
-// and for packed weights, of which quantized ones are as long as their header says.
-//
-//   rapt_linear_options options = rapt::linear_options();
-//   options.rows = tokens;
-//   options.in_features = 4096;
-//   options.out_features = 14336;
-//   std::vector<std::byte> packed(rapt::linear_packed_length<float>(options));
-//   (void)rapt_linear_pack(w.data(), 0, options.out_features, &options, packed.data());
-//   options.packed_w = 1;
-//   std::vector<std::byte> workspace(rapt::linear_workspace<float>(options));
-//   rapt_status status = rapt::linear(x, packed, y, options, workspace);
+/// \}
 
+// ---- linear layers
+/// \defgroup cpp_linear_layers Linear layers
+/// The ranges set the element types, as in attention. linear() returns RAPT_BAD_SIZE if
+/// a range does not cover its matrix. This is checked only for contiguous x, w and y without lists of rows,
+/// and for packed weights, of which quantized ones are as long as their header says.
+///
+/// ~~~
+///   rapt_linear_options options = rapt::linear_options();
+///   options.rows = tokens;
+///   options.in_features = 4096;
+///   options.out_features = 14336;
+///   std::vector<std::byte> packed(rapt::linear_packed_length<float>(options));
+///   (void)rapt_linear_pack(w.data(), 0, options.out_features, &options, packed.data());
+///   options.packed_w = 1;
+///   std::vector<std::byte> workspace(rapt::linear_workspace<float>(options));
+///   rapt_status status = rapt::linear(x, packed, y, options, workspace);
+/// ~~~
+/// \{
+
+/// Returns RAPT_LINEAR_OPTIONS_INIT: a plain linear layer.
 inline rapt_linear_options linear_options() { return RAPT_LINEAR_OPTIONS_INIT; }
 
-// Weights is a range of elements, or of std::byte for packed weights and those of 4 bits, whose type the
-// options name.
+/// Weights is a range of elements, or of std::byte for packed weights and those of 4 bits, whose type the
+/// options name.
 template <class Range>
 concept Weights = Elements<Range> ||(std::ranges::contiguous_range<Range> &&std::ranges::sized_range<Range>
                                          &&std::is_same_v<std::ranges::range_value_t<Range>, std::byte>);
@@ -599,21 +662,25 @@ std::size_t of_linear(rapt_status (*of)(const rapt_linear_options *, std::size_t
 
 }  // namespace detail
 
-// These functions return 0 if the options are not valid or name other types. X is the type of x, and W that
-// of the weights. Without W they have the type in the options, or X.
+/// Returns the bytes of workspace. This function, linear_tasks() and linear_packed_length() return 0 if the
+/// options are not valid or name other types. X is the type of x, and W that
+/// of the weights. Without W they have the type in the options, or X.
 template <Element X, class W = void>
 std::size_t linear_workspace(const rapt_linear_options &options) {
   return detail::of_linear<X, W>(rapt_linear_workspace, options);
 }
+/// Returns the number of tasks of linear_run().
 template <Element X, class W = void>
 std::size_t linear_tasks(const rapt_linear_options &options) {
   return detail::of_linear<X, W>(rapt_linear_tasks, options);
 }
+/// Returns the bytes of packed weights; see rapt_linear_pack().
 template <Element X, class W = void>
 std::size_t linear_packed_length(const rapt_linear_options &options) {
   return detail::of_linear<X, W>(rapt_linear_packed_length, options);
 }
 
+/// y = x W^T + bias, as rapt_linear(). The workspace has linear_workspace() bytes.
 template <Elements X, Weights W, WritableElements Y>
 rapt_status linear(const X &x, const W &w, Y &&y, rapt_linear_options options,
                    std::span<std::byte> workspace) {
@@ -623,7 +690,7 @@ rapt_status linear(const X &x, const W &w, Y &&y, rapt_linear_options options,
                      workspace.data(), workspace.size());
 }
 
-// Computes the tasks first to last - 1 of linear; see rapt_linear_run.
+/// Computes the tasks first to last - 1 of linear; see rapt_linear_run.
 template <Elements X, Weights W, WritableElements Y>
 rapt_status linear_run(const X &x, const W &w, Y &&y, rapt_linear_options options, std::size_t first,
                        std::size_t last, std::span<std::byte> workspace) {
@@ -633,8 +700,13 @@ rapt_status linear_run(const X &x, const W &w, Y &&y, rapt_linear_options option
                          last, workspace.data(), workspace.size());
 }
 
-// ---- gated activations
+/// \}
 
+// ---- gated activations
+/// \defgroup cpp_gated_activations Gated activations
+/// \{
+
+/// Returns RAPT_GATED_OPTIONS_INIT: silu, floats.
 inline rapt_gated_options gated_options() { return RAPT_GATED_OPTIONS_INIT; }
 
 namespace detail {
@@ -659,7 +731,7 @@ bool same_shape(Rows<A> a, Rows<B> b) {
 
 }  // namespace detail
 
-// Returns RAPT_BAD_SIZE if the shapes differ.
+/// Returns RAPT_BAD_SIZE if the shapes differ.
 template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status gated(Rows<const std::type_identity_t<T> > gate, Rows<const std::type_identity_t<T> > up,
                   Rows<std::type_identity_t<T> > y, rapt_activation activation = RAPT_SILU) {
@@ -668,7 +740,7 @@ rapt_status gated(Rows<const std::type_identity_t<T> > gate, Rows<const std::typ
   return rapt_gated(gate.data, up.data, y.data, &options);
 }
 
-// Also returns RAPT_BAD_SIZE if a gradient has another stride than its input.
+/// Also returns RAPT_BAD_SIZE if a gradient has another stride than its input.
 template <detail::OneOf<float, double> T>
 rapt_status gated_backward(Rows<const std::type_identity_t<T> > gate, Rows<const std::type_identity_t<T> > up,
                            Rows<const std::type_identity_t<T> > dy, Rows<std::type_identity_t<T> > dgate,
@@ -681,15 +753,24 @@ rapt_status gated_backward(Rows<const std::type_identity_t<T> > gate, Rows<const
   return rapt_gated_backward(gate.data, up.data, dy.data, dgate.data, dup.data, &options);
 }
 
-// ---- norms: x and y set the type, the shape and the strides. The options have the rest; their arrays are of x's
-// type, and as long as a row. Calls return RAPT_BAD_SIZE if the shapes differ.
-//
-//   rapt_norm_options options = rapt::norm_options();
-//   options.eps = 1e-6;
-//   options.weight = weight.data();
-//   rapt_status status = rapt::rms_norm<float>({x, cols}, {y, cols}, options);
+/// \}
 
+// ---- norms
+/// \defgroup cpp_norms Norms
+/// X and y set the type, the shape and the strides. The options have the rest; their arrays are of x's
+/// type, and as long as a row. Calls return RAPT_BAD_SIZE if the shapes differ.
+///
+/// ~~~
+///   rapt_norm_options options = rapt::norm_options();
+///   options.eps = 1e-6;
+///   options.weight = weight.data();
+///   rapt_status status = rapt::rms_norm<float>({x, cols}, {y, cols}, options);
+/// ~~~
+/// \{
+
+/// Returns RAPT_NORM_OPTIONS_INIT: no weight, no bias, an eps of 0.
 inline rapt_norm_options norm_options() { return RAPT_NORM_OPTIONS_INIT; }
+/// Returns RAPT_NORM_BACKWARD_OPTIONS_INIT: the gradient of x alone.
 inline rapt_norm_backward_options norm_backward_options() { return RAPT_NORM_BACKWARD_OPTIONS_INIT; }
 
 namespace detail {
@@ -718,12 +799,14 @@ rapt_status set_norm(rapt_norm_backward_options &options, Rows<const T> x, Rows<
 
 }  // namespace detail
 
+/// y = x / sqrt(mean of x^2 + eps) * weight, as rapt_rms_norm().
 template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status rms_norm(Rows<const std::type_identity_t<T> > x, Rows<std::type_identity_t<T> > y,
                      rapt_norm_options options = norm_options()) {
   const rapt_status status = detail::set_norm<T>(options, x, y);
   return status == RAPT_OK ? rapt_rms_norm(x.data, y.data, &options) : status;
 }
+/// y = (x - mean) / sqrt(variance + eps) * weight + bias, as rapt_layer_norm().
 template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status layer_norm(Rows<const std::type_identity_t<T> > x, Rows<std::type_identity_t<T> > y,
                        rapt_norm_options options = norm_options()) {
@@ -731,6 +814,7 @@ rapt_status layer_norm(Rows<const std::type_identity_t<T> > x, Rows<std::type_id
   return status == RAPT_OK ? rapt_layer_norm(x.data, y.data, &options) : status;
 }
 
+/// The gradients of rms_norm(), as rapt_rms_norm_backward().
 template <detail::OneOf<float, double> T>
 rapt_status rms_norm_backward(Rows<const std::type_identity_t<T> > x, Rows<const std::type_identity_t<T> > dy,
                               Rows<std::type_identity_t<T> > dx,
@@ -738,6 +822,7 @@ rapt_status rms_norm_backward(Rows<const std::type_identity_t<T> > x, Rows<const
   const rapt_status status = detail::set_norm<T>(options, x, dy, dx);
   return status == RAPT_OK ? rapt_rms_norm_backward(x.data, dy.data, dx.data, &options) : status;
 }
+/// The gradients of layer_norm(), as rapt_layer_norm_backward().
 template <detail::OneOf<float, double> T>
 rapt_status layer_norm_backward(Rows<const std::type_identity_t<T> > x,
                                 Rows<const std::type_identity_t<T> > dy, Rows<std::type_identity_t<T> > dx,
@@ -746,26 +831,36 @@ rapt_status layer_norm_backward(Rows<const std::type_identity_t<T> > x,
   return status == RAPT_OK ? rapt_layer_norm_backward(x.data, dy.data, dx.data, &options) : status;
 }
 
-// ---- rotary position embedding: the ranges set the element type, and the frequencies set rotary_dim. Both
-// functions return RAPT_BAD_SIZE if a range is too short. Of x and y this is checked only if they are
-// contiguous.
-//
-//   std::vector<double> frequencies(head_dim / 2);
-//   rapt_rope_frequency_options model = rapt::rope_frequency_options();
-//   model.rotary_dim = head_dim;
-//   double attention_factor;
-//   (void)rapt::rope_frequencies(frequencies, attention_factor, model);
-//   rapt_rope_options options = rapt::rope_options();
-//   options.batch = 1;
-//   options.heads = heads;
-//   options.tokens = tokens;
-//   options.head_dim = head_dim;
-//   options.attention_factor = attention_factor;
-//   rapt_status status = rapt::rope(q, q, frequencies, options);
+/// \}
 
+// ---- rotary position embedding
+/// \defgroup cpp_rotary_position_embedding Rotary position embedding
+/// The ranges set the element type, and the frequencies set rotary_dim. Both
+/// functions return RAPT_BAD_SIZE if a range is too short. Of x and y this is checked only if they are
+/// contiguous.
+///
+/// ~~~
+///   std::vector<double> frequencies(head_dim / 2);
+///   rapt_rope_frequency_options model = rapt::rope_frequency_options();
+///   model.rotary_dim = head_dim;
+///   double attention_factor;
+///   (void)rapt::rope_frequencies(frequencies, attention_factor, model);
+///   rapt_rope_options options = rapt::rope_options();
+///   options.batch = 1;
+///   options.heads = heads;
+///   options.tokens = tokens;
+///   options.head_dim = head_dim;
+///   options.attention_factor = attention_factor;
+///   rapt_status status = rapt::rope(q, q, frequencies, options);
+/// ~~~
+/// \{
+
+/// Returns RAPT_ROPE_OPTIONS_INIT: halves, positions from 0.
 inline rapt_rope_options rope_options() { return RAPT_ROPE_OPTIONS_INIT; }
+/// Returns RAPT_ROPE_FREQUENCY_OPTIONS_INIT: a base of 10000, no scaling.
 inline rapt_rope_frequency_options rope_frequency_options() { return RAPT_ROPE_FREQUENCY_OPTIONS_INIT; }
 
+/// Turns the pairs of elements of every head by their token's position, as rapt_rope().
 template <Elements X, WritableElements Y>
 rapt_status rope(const X &x, Y &&y, std::span<const double> frequencies, rapt_rope_options options) {
   using std::ranges::range_value_t;
@@ -786,11 +881,14 @@ rapt_status rope(const X &x, Y &&y, std::span<const double> frequencies, rapt_ro
   return rapt_rope(std::ranges::data(x), std::ranges::data(y), &options);
 }
 
+/// Makes the frequencies of a model, as rapt_rope_frequencies().
 inline rapt_status rope_frequencies(std::span<double> frequencies, double &attention_factor,
                                     const rapt_rope_frequency_options &options) {
   if (options.rotary_dim / 2 > frequencies.size()) return RAPT_BAD_SIZE;
   return rapt_rope_frequencies(frequencies.data(), &attention_factor, &options);
 }
+
+/// \}
 
 }  // namespace rapt
 

@@ -1,6 +1,6 @@
 # Makes the page of the numeric contract from the headers in src/contract: comments at the margin become text, all else code.
 BEGIN {
-  print "# The numeric contract {#contract}\n"
+  print "# The numeric contract\n"
   print "Compiled code never fuses or reorders operations by itself. The headers in src/contract state what every level and the"
   print "scalar reference compute; this page is their text. MXCSR and FPCR are set on entry and restored: results round to nearest."
 }

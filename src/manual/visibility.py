@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws which keys a query sees, as the library itself says: visibility.py FOLDER"""
+"""Draws which keys a query sees, and where packed keys lie, as the library itself says: visibility.py FOLDER"""
 
 import sys
 from pathlib import Path
@@ -36,8 +36,33 @@ def seen(**options: object) -> np.ndarray:
     return rapt.attention(q, k, np.eye(KEYS, dtype=np.float32)[None, None], **options)[0, 0] > 0
 
 
+def draw_packed_keys(folder: Path) -> None:
+    """Numbers stand for places in memory: keys [tokens][dim] hold their own, and pack_keys moves them."""
+    tokens, dim, shown = 128, 3, 8
+    keys = np.arange(tokens * dim, dtype=np.float32).reshape(tokens, dim)
+    place = np.empty(tokens * dim, np.intp)
+    place[rapt.pack_keys(keys).reshape(-1).astype(np.intp)] = np.arange(tokens * dim)
+    columns = [*range(shown // 2), *range(64, 64 + shown // 2)]
+    figure, axes = plt.subplots(1, 2, figsize=(8.8, 1.5), layout="constrained")
+    for axis, title, places in zip(
+        axes, ("k, rows of 3", "packed"), (keys.astype(np.intp), place.reshape(tokens, dim))
+    ):
+        cells = places[columns].T
+        axis.pcolormesh(cells, cmap="Blues", vmin=-200, vmax=tokens * dim, edgecolors="white", linewidth=1)
+        for row, column in np.ndindex(cells.shape):
+            axis.text(column + 0.5, row + 0.5, cells[row, column], ha="center", va="center", fontsize=7)
+        axis.set(xticks=np.arange(shown) + 0.5, yticks=np.arange(dim) + 0.5)
+        axis.set_xticklabels([f"key {column}" for column in columns], fontsize=6)
+        axis.set_yticklabels([f"dimension {row}" for row in range(dim)], fontsize=6)
+        axis.tick_params(length=0)
+        axis.invert_yaxis()
+        axis.set_title(title, fontsize=7)
+    figure.savefig(folder / "packed.png", dpi=110)
+
+
 def main(folder: Path) -> None:
     plt.rcParams.update({"font.size": 8})
+    draw_packed_keys(folder)
     for name, cases in PICTURES.items():
         figure, axes = plt.subplots(1, len(cases), figsize=(8.8, 2.0), layout="constrained")
         for axis, options in zip(axes, cases):

@@ -1,4 +1,4 @@
-"""The blocks of Python in README.md and other_languages.md."""
+"""The blocks of Python in README.md and the manual."""
 
 import re
 from pathlib import Path
@@ -33,3 +33,11 @@ def test_blocks_of_the_manual():
     x, small = names["x"], names["small"]
     assert (names["y"] == rapt.linear(x, small)).all()
     assert rapt.linear(x, small, arithmetic="i8").shape == (5, 128)
+
+
+def test_first_page_of_the_manual():
+    blocks = re.findall(r"^```python\n(.*?)^```", (SOURCE / "src/manual/index.md").read_text(), re.M | re.S)
+    assert len(blocks) == 1
+    names: dict[str, object] = {}
+    exec(compile(blocks[0], "index.md", "exec"), names)
+    assert (names["out"] == names["q"]).all()  # queries, keys and values are equal

@@ -234,7 +234,7 @@ def pack_keys(k: Any) -> Any:
 
 
 class Gradients(NamedTuple):
-    """dbias and dsinks are None where attention had no bias and no sinks."""
+    """dq, dk and dv have the shapes of q, k and v. dbias and dsinks are None where attention had no bias and no sinks."""
 
     dq: Any
     dk: Any

@@ -114,7 +114,7 @@ def gated_backward(
 
 
 def gated_backward(gate: Any, up: TensorLike, dy: TensorLike, activation: Activation = "silu") -> tuple[Any, Any]:
-    """The gradients of gate and up, given that of gated(gate, up, activation).
+    """The gradients of gate and up, given dy, that of gated(gate, up, activation).
 
     All have one shape and one type, f32 or f64. A TypeError is another type, a ValueError another shape or activation.
     """

@@ -204,7 +204,8 @@ def rope_frequencies(
     rotary_dim   partial_rotary_factor * head_dim, even
     base         rope_theta
 
-    The other names are those of rope_scaling in a model's config.json: rope_frequencies(128, 500000, **config["rope_scaling"]).
+    factor, original_max_position_embeddings, low_freq_factor, high_freq_factor, beta_fast, beta_slow, truncate, mscale and
+    mscale_all_dim are those of rope_scaling in a model's config.json: rope_frequencies(128, 500000, **config["rope_scaling"]).
     rope_type is "default", "linear", "llama3" or "yarn"; a field that it does not use is an error. attention_factor, where it
     is given, is the second result. rapt.h has the formulas, which are the same bits on every CPU and system. The frequencies are f64 [rotary_dim / 2], in radians for a step of the position.
 
