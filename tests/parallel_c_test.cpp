@@ -398,7 +398,8 @@ std::set<void *> workspaces_in_use;
 bool a_workspace_was_shared = false;
 std::atomic<std::size_t> runs_at_work{0}, most_runs_at_work{0}, runs_expected{0};
 
-rapt_status see(const raptp_call *, std::size_t first, std::size_t last, void *workspace) {
+rapt_status see(const raptp_call *call, std::size_t first, std::size_t last, void *workspace) {
+  std::memset(workspace, 0, call->workspace_bytes);
   {
     const std::lock_guard lock(runs_mutex);
     runs_seen.push_back({first, last, workspace, std::this_thread::get_id()});
@@ -411,6 +412,8 @@ rapt_status see(const raptp_call *, std::size_t first, std::size_t last, void *w
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (most_runs_at_work < runs_expected && std::chrono::steady_clock::now() < end)
     std::this_thread::yield();
+  if (runs_expected > 1)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // for an excess run to begin
   --runs_at_work;
   const std::lock_guard lock(runs_mutex);
   workspaces_in_use.erase(workspace);
@@ -428,6 +431,7 @@ rapt_status see_runs(std::size_t tasks, std::size_t runs, const rapt_pool *pool,
   char *const memory = raptp_allocate(0, std::min<std::size_t>(raptp_threads(pool), 64), 100);
   const rapt_status status = raptp_run_tasks(&call, tasks, runs, memory, pool);
   counted_free(memory);
+  check_memory();
   return status;
 }
 
