@@ -167,8 +167,9 @@ static inline rapt_status raptp_run_tasks(const struct raptp_call *call, size_t 
   return work.status;
 }
 
-/* Returns enough runs to balance tasks of different length. */
+/* Returns enough runs to balance tasks of different length. Every run checks the arguments again. */
 static inline size_t raptp_balanced_runs(size_t tasks, size_t threads) {
+  if (threads == 1) return 1;
   return threads > tasks / 8 ? tasks : threads * 8;
 }
 
