@@ -1,6 +1,9 @@
 // Tests rapt/parallel.h. Every pool and every number of threads gives the bits of the plain call. Nothing is
 // written if an argument is bad or memory is short, and all memory is freed.
 #include <doctest/doctest.h>
+#ifdef RAPT_TEST_TBB
+#include <oneapi/tbb/parallel_for.h>
+#endif
 #include <pthread.h>
 #include <stdlib.h>  // before the names of malloc and free change
 
@@ -168,6 +171,12 @@ void for_each_pool(Use use) {
   with("twice", {twice_at_once, &pthreads, 0});
 #ifdef _OPENMP
   with("OpenMP", rapt_openmp_pool(0));
+#endif
+#ifdef RAPT_TEST_TBB
+  with("oneTBB", {[](void *, size_t count, rapt_parallel_body body, void *context) {
+                    oneapi::tbb::parallel_for(size_t{0}, count, [=](size_t i) { body(context, i); });
+                  },
+                  nullptr, 0});
 #endif
 }
 

@@ -7,10 +7,6 @@
  * as it is after a join or a barrier. Such a function is a few lines:
  *
  * ~~~
- *   // libdispatch: dispatch_apply_f(count, queue, context, body)
- *   static void in_queue(void *queue, size_t count, rapt_parallel_body body, void *context) {
- *     dispatch_apply_f(count, (dispatch_queue_t)queue, context, body);
- *   }
  *   // pthreadpool
  *   static void in_pthreadpool(void *pool, size_t count, rapt_parallel_body body, void *context) {
  *     pthreadpool_parallelize_1d((pthreadpool_t)pool, body, context, count, 0);
@@ -42,7 +38,7 @@
 #ifndef RAPT_PARALLEL_H
 #define RAPT_PARALLEL_H
 
-#if !defined(__GNUC__) && !defined(__clang__) && !defined(DOXYGEN)
+#if !defined(__GNUC__) && !defined(__clang__)
 #error "rapt/parallel.h needs the atomic built-in functions of gcc and clang"
 #endif
 
