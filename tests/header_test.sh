@@ -43,5 +43,21 @@ for pair in "${compilers[@]}"; do
     compiles c++ "${pair#*,}" -std=$standard -Wno-long-long -Wno-c++11-long-long "${of_cxx[@]}" <<<"$uses"
   done
   compiles c++ "${pair#*,}" -std=c++20 "${of_cxx[@]}" <<<'#include <rapt/parallel.hpp>'
+  for openmp in -fno-openmp -fopenmp; do
+    for standard in c99 c11 c17; do
+      compiles c "${pair%,*}" -std=$standard $openmp -Wc++-compat -Wstrict-prototypes -Wmissing-prototypes \
+        <<<'#include <rapt/parallel.h>'
+    done
+    for standard in c++11 c++20; do
+      compiles c++ "${pair#*,}" -std=$standard $openmp "${of_cxx[@]}" <<<'#include <rapt/parallel.h>'
+    done
+  done
+  # Without OpenMP there is no pool of OpenMP: an error, not one thread.
+  openmp_pool=$'#include <rapt/parallel.h>\nsize_t threads(void);\nsize_t threads(void) { return rapt_openmp_pool(8).threads; }'
+  compiles c "${pair%,*}" -std=c99 -fopenmp <<<"$openmp_pool"
+  if "${pair%,*}" -x c -std=c99 -I "$include" -fsyntax-only - <<<"$openmp_pool" 2>/dev/null; then
+    echo "${pair%,*} without -fopenmp accepts rapt_openmp_pool"
+    failures=$((failures + 1))
+  fi
 done
 ((failures == 0)) && echo "no warning"
