@@ -47,6 +47,8 @@ struct IntegerTiles {
   static constexpr std::size_t vectors_of(std::size_t rows) {
     return tile_vectors<A>(rows * Quads::sum_registers, 16);
   }
+  // Of each block, if a single row reads blocks in turn. Pieces of 4096 bytes took i4 a sixth longer in L2.
+  static constexpr std::size_t bytes_in_turn = 8192;
   static constexpr std::size_t passes(std::size_t rows) { return block / (S::width * vectors_of(rows)); }
 
   struct Mode {};  // the products need no mode of the processor

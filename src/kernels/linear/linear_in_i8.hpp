@@ -33,6 +33,7 @@ class CodeGroups {
     return {groups_.terms(), groups_.zeros(), rows_.terms(r, height, input)};
   }
 
+  std::size_t inputs_in_turn(std::size_t bytes) const { return groups_.inputs_in_turn(bytes); }
   Prefetch prefetch(std::size_t output, std::size_t input, std::size_t inputs, std::size_t passes) const {
     return groups_.prefetch(output, input, inputs, passes);
   }

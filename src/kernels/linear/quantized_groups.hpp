@@ -51,6 +51,12 @@ class QuantizedGroups {
     return {reinterpret_cast<const char *>(weights_.codes(output, input)), (bytes / passes + 63) / 64 * 64};
   }
 
+  // Returns the inputs of whole groups whose codes of a block take about this many bytes.
+  std::size_t inputs_in_turn(std::size_t bytes) const {
+    const std::size_t inputs = bytes / block * (weights_.is_bytes() ? 1 : 2);
+    return inputs < fold_ ? fold_ : inputs;
+  }
+
   // Loads the scales, offsets and zeros, and returns the codes of `inputs` inputs from `input` on.
   const std::uint8_t *load(std::size_t output, std::size_t input, std::size_t inputs) {
     const std::size_t count = o_.out_features - output < block ? o_.out_features - output : block;

@@ -53,6 +53,8 @@ class WeightGroups {
     f(WeightsOf<A>{}, static_cast<const A *>(scratch_), length);
   }
 
+  static constexpr std::size_t inputs_in_turn(std::size_t bytes) { return bytes / (block * sizeof(E)); }
+
   // Describes the packed weights of a block and a group, for `passes` passes that prefetch them. Nothing
   // else is prefetched.
   Prefetch prefetch(std::size_t output, std::size_t input, std::size_t inputs, std::size_t passes) const {
