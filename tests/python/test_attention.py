@@ -1,3 +1,4 @@
+import doctest
 import gc
 import sys
 import threading
@@ -717,3 +718,8 @@ def test_memory_of_dlpack_is_freed(random):
     for _ in range(100):
         rapt.softmax(Tensor(q))
     assert sys.getrefcount(q) == before
+
+
+def test_examples():
+    outcome = doctest.testmod(_attention, extraglobs={"rapt": rapt, "np": np})
+    assert outcome.failed == 0 and outcome.attempted > 4

@@ -48,7 +48,10 @@ def isa_status() -> str | None:
 
 
 def force_isa(name: str | None) -> None:
-    """Chooses a level for the whole process; None chooses the best one again."""
+    """Chooses the level `name`, such as "avx2", for the whole process; None chooses the best one again.
+
+    A ValueError is a name that no level has, or one that this CPU lacks.
+    """
     check(C.rapt_force_isa(None if name is None else name.encode()))
 
 
