@@ -505,6 +505,35 @@ def test_what_a_query_sees(random, options, sees):
     assert np.array_equal(rapt.attention(q, k, v, **options), rapt.attention(q, k, v, mask=255 * mask.astype(np.uint8)))
 
 
+@pytest.mark.parametrize("name, words", [
+    ("window_left", "the w keys that end at a query's position, its own included (FlashInfer's window_left of w - 1)"),
+    ("window_right", "the w keys that begin at a query's position, its own included"),
+    ("window_chunk", "the keys of the chunk of w keys that has a query's position"),
+])  # fmt: skip
+def test_minus_1_is_no_window(random, name, words):
+    q, k, v = tensors(random)
+    for off in (-1, np.int64(-1), -5):
+        with pytest.raises(ValueError) as error:
+            rapt.attention(q, k, v, **{name: off})
+        assert str(error.value) == f"{name} is {off}, but it is off as None or 0, not as -1: w are {words}"
+        with pytest.raises(ValueError, match="is off as None or 0"):
+            rapt.attention_backward(q, k, v, q, q, q[..., 0], **{name: off})
+    for no_number in (1.0, "1", np.array([-1, -1])):
+        with pytest.raises(TypeError, match=name):
+            rapt.attention(q, k, v, **{name: no_number})
+
+
+def test_window_left_counts_the_keys_that_a_query_sees(random):
+    """FlashInfer's window_left of w shows w + 1 keys: its 0 is rapt's 1, the query's own position."""
+    q, k, v = tensors(random, q_len=21)
+    assert np.array_equal(rapt.attention(q, k, v, causal=True, window_left=1), np.repeat(v, 2, axis=1))
+    for w in (1, 2, 5):
+        weights = rapt.attention(
+            q, k, np.broadcast_to(np.eye(21, dtype=np.float32), (2, 2, 21, 21)), window_left=w, window_right=1
+        )
+        assert ((weights > 0).sum(-1) == np.minimum(np.arange(21) + 1, w)).all()
+
+
 def test_what_is_off(random):
     q, k, v = tensors(random)
     for name in ("scale", "softcap", "window_left", "window_right", "window_chunk", "causal", "causal_offset"):

@@ -122,10 +122,14 @@ def attention(
     scale           the factor of the scores; 1/sqrt(dim) by default. 0 and what the type cannot hold are refused
     causal          True or "bottom_right": the last query sees the last key; "top_left": the first query sees the
                     first key only, as with PyTorch's is_causal
-    causal_offset   query i sees the keys up to i + causal_offset, an integer; not next to causal
-    window_left     w: a query sees the w keys that end at its position; 0 is no limit
-    window_right    w: a query sees the w keys that begin at its position; 0 is no limit
-    window_chunk    w: a query sees the keys of its position's chunk of w keys, as in Llama 4; 0 is off
+    causal_offset   query i sees the keys up to i + causal_offset, an integer; not next to causal. i + causal_offset is then
+                    the query's position, as i is with "top_left"; otherwise the last query has that of the last key
+    window_left     w: a query sees the w keys that end at its position, its own included: j > p - w for key j and a query at
+                    p. None and 0 are no limit. FlashInfer's window_left of w is w + 1 here, and its -1 is None
+    window_right    w: a query sees the w keys that begin at its position, its own included: j < p + w. None and 0 are no
+                    limit
+    window_chunk    w: a query sees the keys of its position's chunk of w keys, as in Llama 4: j // w == p // w. None and 0
+                    are off
     mask            what broadcasts to [batch][heads][q_len][kv_len], of bool or uint8; False and 0 exclude a key
     bias            numbers that broadcast to that shape and are added to the scores; -inf excludes a key
     query_scales    numbers that broadcast to [batch][heads][q_len], a factor of each query's scores
@@ -148,8 +152,8 @@ def attention(
     sequence have zeros in the result and its log-sum-exp. An `out` of yours keeps what it has there.
 
     A TypeError is an argument of another type, f64 among other types, or a mask that is neither bool nor uint8. A
-    ValueError is anything else that an option does not say: another shape, heads that kv_heads does not divide, a window
-    below 0, a length or a page out of range, scales without int8, or an `out` that is read-only or overlaps an input. In
+    ValueError is anything else that an option does not say: another shape, heads that kv_heads does not divide, a window of
+    -1, a length or a page out of range, scales without int8, or an `out` that is read-only or overlaps an input. In
     all these cases nothing is written.
 
     >>> q, k, v = np.zeros((1, 2)), np.zeros((2, 2)), np.array([[1.0, 2.0], [3.0, 4.0]])

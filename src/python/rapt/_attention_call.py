@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arguments import choice, flag, integer, number, shown, type_choice
+from ._arguments import LARGEST, choice, flag, integer, number, shown, type_choice
 from ._arrays import (
     OUT_TYPES,
     address,
@@ -385,13 +385,18 @@ def _causal(causal: Any) -> int:
     return CAUSAL[causal]
 
 
+_WINDOWS = {
+    "window_left": "w are the w keys that end at a query's position, its own included (FlashInfer's window_left of w - 1)",
+    "window_right": "w are the w keys that begin at a query's position, its own included",
+    "window_chunk": "w are the keys of the chunk of w keys that has a query's position",
+}
+
+
 def _window(keys: Any, name: str) -> int:
-    if name == "window_left" and not isinstance(keys, np.ndarray) and keys == -1:
-        raise ValueError(
-            "window_left is -1, which is off in FlashInfer: here None or 0 is off, and w are the w keys that end at a "
-            "query's position, which FlashInfer calls w - 1"
-        )
-    return integer(keys, name)
+    number_of_keys = integer(keys, name, -LARGEST)
+    if number_of_keys < 0:
+        raise ValueError(f"{name} is {number_of_keys}, but it is off as None or 0, not as -1: {_WINDOWS[name]}")
+    return number_of_keys
 
 
 def _scales_with_strides(scales: Array, strides: list[int], per_scale: int, name: str) -> Array:
