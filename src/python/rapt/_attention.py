@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from ctypes import byref, c_size_t
+from ctypes import byref, c_size_t, c_void_p
 from typing import Any, Literal, NamedTuple, TypeVar, Union, overload
 
 import numpy as np
 
-from ._arguments import flag, type_choice
+from ._arguments import by_name, flag, type_choice
 from ._arrays import address, as_array, element_type, empty, in_kind_of, readable, strides_of, tensor_strides
 from ._attention_call import BLOCK, Array, AttentionCall, four_dimensions, zero_gaps
 from ._library import F32, F64, I8, AttentionGradients, AttentionOptions, C, check, count
+from ._prepared import Prepared, joins
 from ._status import Status
 from ._threads import run_tasks, thread_count
-from ._workspace import SMALL, kept_workspace, larger_workspace
+from ._workspace import SMALL, Workspace, kept_workspace, larger_workspace
 
 Causal = Union[bool, Literal["bottom_right", "top_left"], None]
 Arithmetic = Literal["default", "f32", "bf16", None]
@@ -172,6 +173,34 @@ def attention(
     _run(call, result, threads)
     returned = in_kind_of(q, result) if out is None else out
     return returned if lse is None else (returned, in_kind_of(q, lse))
+
+
+def _prepare_attention(*arguments: Any, **options: Any) -> Prepared[Any]:
+    given = by_name(attention, arguments, options)
+    out, return_lse, threads = (given.pop(name) for name in ("out", "return_lse", "threads"))
+    call = _call(**given)
+    result = call.output(out)
+    lse = call.new_lse() if flag(return_lse, "return_lse") else None
+    returned = in_kind_of(given["q"], result) if out is None else out
+    if lse is not None:
+        returned = returned, in_kind_of(given["q"], lse)
+    thread_count(threads)
+    if call.options.batch == 0 or call.work > SMALL:
+        return Prepared(_run, (call, result, threads), returned, call, call.copied)
+    workspace = Workspace(call.count(C.rapt_attention_workspace))
+    addresses = (c_void_p(at) for at in (*call.addresses, address(result)))
+    scratch = c_void_p(workspace.address), c_size_t(workspace.size)
+    return Prepared(
+        C.rapt_attention,
+        (*addresses, byref(call.options), *scratch),
+        returned,
+        (call, result, workspace),
+        call.copied,
+        call.check,
+    )
+
+
+joins(attention, _prepare_attention)
 
 
 def _call(

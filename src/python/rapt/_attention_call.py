@@ -56,11 +56,12 @@ class AttentionCall:
 
     __slots__ = (
         "q", "k", "v", "options", "kept", "number", "bias", "q_offsets", "kv_offsets", "kv_batch", "packed_keys", "strided",
-        "kv_lengths", "block_table",
+        "kv_lengths", "block_table", "copied",
     )  # fmt: skip
 
     def __init__(self, q: Any, k: Any, v: Any, packed_keys: bool, arithmetic: str | None, out_type: Any) -> None:
-        self.q, self.k, self.v = q, k, v = _tensor(q, "q"), _tensor(k, "k"), _tensor(v, "v")
+        self.copied = ""  # the last tensor whose strides the library cannot take
+        self.q, self.k, self.v = q, k, v = self._tensor(q, "q"), self._tensor(k, "k"), self._tensor(v, "v")
         self.kept: list[Array] = []
         self.bias: Array | None = None
         self.q_offsets: Array | None = None
@@ -78,6 +79,16 @@ class AttentionCall:
             o.arithmetic = choice(ARITHMETIC, "arithmetic", arithmetic)
         self.number = arithmetic_type(q_type)
         self._set_shape()
+
+    def _tensor(self, x: Any, name: str) -> Array:
+        """A tensor that is read where it is, or copied where the library cannot take its strides."""
+        array = as_array(x, name)
+        if array.flags.c_contiguous:
+            return array
+        fitting = readable(array)
+        if fitting is not array:
+            self.copied = name
+        return fitting
 
     @property
     def out_shape(self) -> tuple[int, ...]:
@@ -165,7 +176,7 @@ class AttentionCall:
 
     def _integers(self, name: str, x: Any) -> Array:
         array = as_integers(x, name)
-        narrow = np.asarray(array, np.int32, order="C")
+        narrow = np.array(array, np.int32, order="C")  # a copy, which stays as it has been checked
         if not np.array_equal(narrow, array):
             raise ValueError(f"{name} holds a number beyond int32")
         setattr(self.options, name, self._keep(narrow))
@@ -310,7 +321,7 @@ class AttentionCall:
         return result
 
     def result_of_forward(self, x: Any, name: str) -> Array:
-        array = _tensor(x, name)
+        array = self._tensor(x, name)
         if array.shape != self.out_shape or element_type(array, name) != self.options.out_type:
             raise ValueError(f"{name} is {array.dtype.name} of the shape {array.shape}, which is not the output's")
         return array
@@ -352,12 +363,6 @@ class AttentionCall:
     def check(self, status: int) -> None:
         if status != 0:
             raise error(status, self)
-
-
-def _tensor(x: Any, name: str) -> Array:
-    """A tensor that is read where it is, or copied where the library cannot take its strides."""
-    array = as_array(x, name)
-    return array if array.flags.c_contiguous else readable(array)
 
 
 def _four(array: Array, name: str) -> tuple[int, ...]:

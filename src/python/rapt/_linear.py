@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from ctypes import byref, c_size_t
+from ctypes import byref, c_size_t, c_void_p
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar, Union, overload
 
 import numpy as np
 
-from ._arguments import choice, integer, shown, type_choice
+from ._arguments import by_name, choice, integer, shown, type_choice
 from ._arrays import (
     DTYPES,
     OUT_TYPES,
@@ -29,11 +29,12 @@ from ._arrays import (
     input_matrix,
     output_rows,
 )
-from ._library import ARITHMETIC, BF16, F16, F32, F64, I4, I8, U4, C, LinearOptions, check
+from ._library import ARITHMETIC, BF16, F16, F32, F64, I4, I8, U4, C, LinearOptions, MatrixStrides, check
 from ._linear_errors import error
+from ._prepared import Prepared, joins
 from ._status import Status
 from ._threads import run_tasks, thread_count
-from ._workspace import SMALL, kept_workspace, larger_workspace
+from ._workspace import SMALL, Workspace, kept_workspace, larger_workspace
 
 BLOCK = 64  # outputs of a block of packed weights
 QUANTIZED = {"i8": I8, "i4": I4, "u4": U4}
@@ -370,19 +371,20 @@ def _row_list(x: Any, name: str, rows_of: int, matrix_name: str) -> Array:
         raise ValueError(f"{name} has {rows.ndim} dimensions, not 1")
     if rows.size > 0 and (rows.min() < 0 or rows.max() >= rows_of):
         raise ValueError(f"{name} leads out of the {rows_of} rows of {matrix_name}")
-    return np.ascontiguousarray(rows, np.uintp)
+    return np.array(rows, np.uintp, order="C")  # a copy, which stays as it has been checked
 
 
 class _Call:
     """The options of one call, and the arrays that they point to."""
 
-    __slots__ = ("x", "weights", "options", "kept", "rows_shape", "outputs")
+    __slots__ = ("x", "weights", "options", "kept", "rows_shape", "outputs", "copied")
 
     def __init__(self, x: Any, w: Any, arithmetic: Any, x_group: int, out_type: Any) -> None:
         self.x = x = as_array(x, "x")
         if x.ndim == 0:
             raise ValueError("x has no dimension")
         self.kept: list[Array] = []
+        self.copied = ""  # the last tensor whose strides the library cannot take
         self.rows_shape = x.shape[:-1]
         self.options = o = LinearOptions()
         o.x_type = x_type = _floating_type(x, "x")
@@ -417,9 +419,9 @@ class _Call:
         weights = _matrix(w, "w")
         self.options.w_type = self._type(weights, "w")
         shape = weights.shape[0], weights.shape[1]
-        if not weights.flags.c_contiguous:
-            weights, self.options.w_strides = input_matrix(weights)
         self.weights = weights
+        if not weights.flags.c_contiguous:
+            self.weights, self.options.w_strides = self._readable(weights, "w")
         return shape
 
     def _type(self, array: Array, name: str) -> int:
@@ -429,6 +431,12 @@ class _Call:
                 f"{name} has elements of {array.dtype.name} next to an x of {self.x.dtype.name}: f64 goes only with f64"
             )
         return rapt_type
+
+    def _readable(self, array: Array, name: str) -> tuple[Array, MatrixStrides]:
+        matrix, strides = input_matrix(array)
+        if matrix is not array:
+            self.copied = name
+        return matrix, strides
 
     def keep(self, array: Array) -> int:
         self.kept.append(array)
@@ -446,7 +454,7 @@ class _Call:
         else:
             o.rows = x.size // o.in_features
         if not x.flags.c_contiguous:
-            self.x, o.x_strides = input_matrix(x)
+            self.x, o.x_strides = self._readable(x, "x")
 
     def output(self, out: Any, y_rows: Any, like: Array) -> Array:
         o = self.options
@@ -485,18 +493,44 @@ class _Call:
         addend = as_array(add, "add")
         o.add_type = self._type(addend, "add")
         whole = broadcast(addend, shape, "add")
-        rows = as_rows(whole) or as_rows(np.ascontiguousarray(whole))
-        assert rows is not None
+        rows = as_rows(whole)
+        if rows is None:
+            self.copied = "add"
+            rows = as_rows(np.ascontiguousarray(whole))
+        assert rows is not None  # of a contiguous array
         o.add, o.add_stride = self.keep(rows.array), rows.stride
 
-    def run(self, result: Array, threads: int | None) -> None:
+    @property
+    def work(self) -> int:
+        """Multiplications with an addition."""
         o = self.options
-        if o.rows * o.in_features * o.out_features <= SMALL:
+        return int(o.rows * o.in_features * o.out_features)
+
+    def run(self, result: Array, threads: int | None) -> None:
+        work = self.work
+        if work <= SMALL:
             if threads != 1:
                 thread_count(threads)
             self._run_at_once(result)
         else:
-            self._run_tasks(result, thread_count(threads, o.rows * o.in_features * o.out_features))
+            self._run_tasks(result, thread_count(threads, work))
+
+    def prepared(self, result: Array, returned: Any, threads: int | None) -> Prepared[Any]:
+        thread_count(threads)
+        if self.work > SMALL:
+            return Prepared(self.run, (result, threads), returned, self, self.copied)
+        o = self.options
+        workspace = Workspace(_count(C.rapt_linear_workspace, o))
+        addresses = (c_void_p(address(array)) for array in (self.x, self.weights, result))
+        scratch = c_void_p(workspace.address), c_size_t(workspace.size)
+        return Prepared(
+            C.rapt_linear,
+            (*addresses, byref(o), *scratch),
+            returned,
+            (self, result, workspace),
+            self.copied,
+            lambda status: _check(status, o),
+        )
 
     def _run_at_once(self, result: Array) -> None:
         o, workspace = self.options, kept_workspace()
@@ -594,6 +628,24 @@ def linear(
     array([[5., 7., 9.],
            [5., 7., 9.]], dtype=float32)
     """
+    call, result = _call(x, w, bias, row_scales, add, x_rows, y_rows, arithmetic, x_group, out_type, out)
+    call.run(result, threads)
+    return in_kind_of(x, result) if out is None else out
+
+
+def _call(
+    x: Any,
+    w: Any,
+    bias: Any,
+    row_scales: Any,
+    add: Any,
+    x_rows: Any,
+    y_rows: Any,
+    arithmetic: Arithmetic,
+    x_group: int,
+    out_type: Any,
+    out: Any,
+) -> tuple[_Call, Array]:
     call = _Call(x, w, arithmetic, x_group, out_type)
     like = call.x
     call.set_x(x_rows, y_rows)
@@ -604,5 +656,15 @@ def linear(
         call.set_row_scales(row_scales)
     if add is not None:
         call.set_add(add, result.shape)
-    call.run(result, threads)
-    return in_kind_of(x, result) if out is None else out
+    return call, result
+
+
+def _prepare_linear(*arguments: Any, **options: Any) -> Prepared[Any]:
+    given = by_name(linear, arguments, options)
+    threads = given.pop("threads")
+    call, result = _call(**given)
+    out = given["out"]
+    return call.prepared(result, in_kind_of(given["x"], result) if out is None else out, threads)
+
+
+joins(linear, _prepare_linear)
