@@ -693,7 +693,7 @@ def test_the_gradient_refuses_other_results(random):
 
 @pytest.mark.parametrize("change", [
     {"v": np.zeros((2, 2, 21, 16))}, {"q": np.zeros((2, 4, 9, 16), np.complex64)}, 
-    {"kv_lengths": [1.5, 2.5]}, {"dropout": 0.1}, {"q": None}, {"v": np.zeros((2, 2, 21, 16), ">f4")},
+    {"kv_lengths": [1.5, 2.5]}, {"dropout": 0.1}, {"out": np.zeros((2, 4, 9, 16)).tolist()}, {"q": None}, {"v": np.zeros((2, 2, 21, 16), ">f4")},
 ])  # fmt: skip
 def test_bad_types(random, change):
     q, k, v = tensors(random)

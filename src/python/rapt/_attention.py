@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from ctypes import byref, c_size_t, c_void_p
-from typing import Any, Literal, NamedTuple, TypeVar, Union, overload
+from typing import Any, Literal, NamedTuple, Union, overload
 
 import numpy as np
 
 from ._arguments import by_name, flag, type_choice
-from ._arrays import address, as_array, element_type, empty, in_kind_of, readable, strides_of, tensor_strides
-from ._attention_call import BLOCK, Array, AttentionCall, four_dimensions, zero_gaps
+from ._arrays import (
+    Array,
+    TensorLike,
+    Torch,
+    address,
+    as_array,
+    element_type,
+    empty,
+    in_kind_of,
+    readable,
+    strides_of,
+    tensor_strides,
+)
+from ._attention_call import BLOCK, AttentionCall, four_dimensions, zero_gaps
 from ._library import F32, F64, I8, AttentionGradients, AttentionOptions, C, check, count
 from ._prepared import Prepared, joins
 from ._status import Status
@@ -19,80 +31,87 @@ from ._workspace import SMALL, Workspace, kept_workspace, larger_workspace
 Causal = Union[bool, Literal["bottom_right", "top_left"], None]
 Arithmetic = Literal["default", "f32", "bf16", None]
 _GRADIENT_TYPES = {None: 0, "f32": F32}
-Tensor = TypeVar("Tensor")  # of another library
 
 
 # fmt: off
 @overload
+def attention(  # type: ignore[misc]
+    q: Torch, k: TensorLike, v: TensorLike, *, return_lse: Literal[False] = False, out: Torch | None = None,
+    threads: int | None = 1, scale: float | None = None, softcap: float | None = None,
+    query_scales: TensorLike | None = None, alibi_slopes: TensorLike | None = None, sinks: TensorLike | None = None,
+    bias: TensorLike | None = None, mask: TensorLike | None = None, causal: Causal = False,
+    causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
+    window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
+    kv_offsets: TensorLike | None = None, block_table: TensorLike | None = None, packed_keys: bool = False,
+    k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
+    arithmetic: Arithmetic = None, out_type: Any = None,
+) -> Torch: ...
+@overload
+def attention(  # type: ignore[misc]
+    q: Torch, k: TensorLike, v: TensorLike, *, return_lse: Literal[True], out: Torch | None = None,
+    threads: int | None = 1, scale: float | None = None, softcap: float | None = None,
+    query_scales: TensorLike | None = None, alibi_slopes: TensorLike | None = None, sinks: TensorLike | None = None,
+    bias: TensorLike | None = None, mask: TensorLike | None = None, causal: Causal = False,
+    causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
+    window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
+    kv_offsets: TensorLike | None = None, block_table: TensorLike | None = None, packed_keys: bool = False,
+    k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
+    arithmetic: Arithmetic = None, out_type: Any = None,
+) -> tuple[Torch, Torch]: ...
+@overload
 def attention(
-    q: Array, k: Any, v: Any, *, return_lse: Literal[False] = False, out: Any = None, threads: int | None = 1,
-    scale: float | None = None, softcap: float | None = None, query_scales: Any = None, alibi_slopes: Any = None,
-    sinks: Any = None, bias: Any = None, mask: Any = None, causal: Causal = False, causal_offset: int | None = None,
-    window_left: int | None = None, window_right: int | None = None, window_chunk: int | None = None,
-    kv_lengths: Any = None, q_offsets: Any = None, kv_offsets: Any = None, block_table: Any = None, packed_keys: bool = False,
-    k_scales: Any = None, v_scales: Any = None, scale_group: int | None = None,
+    q: TensorLike, k: TensorLike, v: TensorLike, *, return_lse: Literal[False] = False, out: Array | None = None,
+    threads: int | None = 1, scale: float | None = None, softcap: float | None = None,
+    query_scales: TensorLike | None = None, alibi_slopes: TensorLike | None = None, sinks: TensorLike | None = None,
+    bias: TensorLike | None = None, mask: TensorLike | None = None, causal: Causal = False,
+    causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
+    window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
+    kv_offsets: TensorLike | None = None, block_table: TensorLike | None = None, packed_keys: bool = False,
+    k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
     arithmetic: Arithmetic = None, out_type: Any = None,
 ) -> Array: ...
 @overload
 def attention(
-    q: Array, k: Any, v: Any, *, return_lse: Literal[True], out: Any = None, threads: int | None = 1,
-    scale: float | None = None, softcap: float | None = None, query_scales: Any = None, alibi_slopes: Any = None,
-    sinks: Any = None, bias: Any = None, mask: Any = None, causal: Causal = False, causal_offset: int | None = None,
-    window_left: int | None = None, window_right: int | None = None, window_chunk: int | None = None,
-    kv_lengths: Any = None, q_offsets: Any = None, kv_offsets: Any = None, block_table: Any = None, packed_keys: bool = False,
-    k_scales: Any = None, v_scales: Any = None, scale_group: int | None = None,
+    q: TensorLike, k: TensorLike, v: TensorLike, *, return_lse: Literal[True], out: Array | None = None,
+    threads: int | None = 1, scale: float | None = None, softcap: float | None = None,
+    query_scales: TensorLike | None = None, alibi_slopes: TensorLike | None = None, sinks: TensorLike | None = None,
+    bias: TensorLike | None = None, mask: TensorLike | None = None, causal: Causal = False,
+    causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
+    window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
+    kv_offsets: TensorLike | None = None, block_table: TensorLike | None = None, packed_keys: bool = False,
+    k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
     arithmetic: Arithmetic = None, out_type: Any = None,
 ) -> tuple[Array, Array]: ...
-@overload
-def attention(
-    q: Tensor, k: Any, v: Any, *, return_lse: Literal[False] = False, out: Any = None, threads: int | None = 1,
-    scale: float | None = None, softcap: float | None = None, query_scales: Any = None, alibi_slopes: Any = None,
-    sinks: Any = None, bias: Any = None, mask: Any = None, causal: Causal = False, causal_offset: int | None = None,
-    window_left: int | None = None, window_right: int | None = None, window_chunk: int | None = None,
-    kv_lengths: Any = None, q_offsets: Any = None, kv_offsets: Any = None, block_table: Any = None, packed_keys: bool = False,
-    k_scales: Any = None, v_scales: Any = None, scale_group: int | None = None,
-    arithmetic: Arithmetic = None, out_type: Any = None,
-) -> Tensor: ...
-@overload
-def attention(
-    q: Tensor, k: Any, v: Any, *, return_lse: Literal[True], out: Any = None, threads: int | None = 1,
-    scale: float | None = None, softcap: float | None = None, query_scales: Any = None, alibi_slopes: Any = None,
-    sinks: Any = None, bias: Any = None, mask: Any = None, causal: Causal = False, causal_offset: int | None = None,
-    window_left: int | None = None, window_right: int | None = None, window_chunk: int | None = None,
-    kv_lengths: Any = None, q_offsets: Any = None, kv_offsets: Any = None, block_table: Any = None, packed_keys: bool = False,
-    k_scales: Any = None, v_scales: Any = None, scale_group: int | None = None,
-    arithmetic: Arithmetic = None, out_type: Any = None,
-) -> tuple[Tensor, Tensor]: ...
 # fmt: on
 
 
 def attention(
     q: Any,
-    k: Any,
-    v: Any,
+    k: TensorLike,
+    v: TensorLike,
     *,
     return_lse: bool = False,
     out: Any = None,
     threads: int | None = 1,
     scale: float | None = None,
     softcap: float | None = None,
-    query_scales: Any = None,
-    alibi_slopes: Any = None,
-    sinks: Any = None,
-    bias: Any = None,
-    mask: Any = None,
+    query_scales: TensorLike | None = None,
+    alibi_slopes: TensorLike | None = None,
+    sinks: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    mask: TensorLike | None = None,
     causal: Causal = False,
     causal_offset: int | None = None,
     window_left: int | None = None,
     window_right: int | None = None,
     window_chunk: int | None = None,
-    kv_lengths: Any = None,
-    q_offsets: Any = None,
-    kv_offsets: Any = None,
-    block_table: Any = None,
+    kv_lengths: TensorLike | None = None,
+    q_offsets: TensorLike | None = None,
+    kv_offsets: TensorLike | None = None,
+    block_table: TensorLike | None = None,
     packed_keys: bool = False,
-    k_scales: Any = None,
-    v_scales: Any = None,
+    k_scales: TensorLike | None = None,
+    v_scales: TensorLike | None = None,
     scale_group: int | None = None,
     arithmetic: Arithmetic = None,
     out_type: Any = None,
@@ -205,27 +224,27 @@ joins(attention, _prepare_attention)
 
 def _call(
     q: Any,
-    k: Any,
-    v: Any,
+    k: TensorLike,
+    v: TensorLike,
     scale: float | None,
     softcap: float | None,
-    query_scales: Any,
-    alibi_slopes: Any,
-    sinks: Any,
-    bias: Any,
-    mask: Any,
+    query_scales: TensorLike | None,
+    alibi_slopes: TensorLike | None,
+    sinks: TensorLike | None,
+    bias: TensorLike | None,
+    mask: TensorLike | None,
     causal: Causal,
     causal_offset: int | None,
     window_left: int | None,
     window_right: int | None,
     window_chunk: int | None,
-    kv_lengths: Any,
-    q_offsets: Any,
-    kv_offsets: Any,
-    block_table: Any,
+    kv_lengths: TensorLike | None,
+    q_offsets: TensorLike | None,
+    kv_offsets: TensorLike | None,
+    block_table: TensorLike | None,
     packed_keys: bool,
-    k_scales: Any,
-    v_scales: Any,
+    k_scales: TensorLike | None,
+    v_scales: TensorLike | None,
     scale_group: int | None,
     arithmetic: Arithmetic,
     out_type: Any,
@@ -300,6 +319,14 @@ def _split_keys(call: AttentionCall, result: Array, tasks: int, workspace: int, 
     run_tasks(merge, tasks, workspace, threads)
 
 
+# fmt: off
+@overload
+def pack_keys(k: Torch) -> Torch: ...  # type: ignore[misc]
+@overload
+def pack_keys(k: TensorLike) -> Array: ...
+# fmt: on
+
+
 def pack_keys(k: Any) -> Any:
     """Keys in the order in which attention reads them, for attention's packed_keys: caches that are read many times.
 
@@ -339,29 +366,29 @@ class Gradients(NamedTuple):
 
 def attention_backward(
     q: Any,
-    k: Any,
-    v: Any,
-    out: Any,
-    dout: Any,
-    lse: Any,
+    k: TensorLike,
+    v: TensorLike,
+    out: TensorLike,
+    dout: TensorLike,
+    lse: TensorLike,
     *,
     gradient_type: Any = None,
     threads: int | None = 1,
     scale: float | None = None,
     softcap: float | None = None,
-    query_scales: Any = None,
-    alibi_slopes: Any = None,
-    sinks: Any = None,
-    bias: Any = None,
-    mask: Any = None,
+    query_scales: TensorLike | None = None,
+    alibi_slopes: TensorLike | None = None,
+    sinks: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    mask: TensorLike | None = None,
     causal: Causal = False,
     causal_offset: int | None = None,
     window_left: int | None = None,
     window_right: int | None = None,
     window_chunk: int | None = None,
-    kv_lengths: Any = None,
-    q_offsets: Any = None,
-    kv_offsets: Any = None,
+    kv_lengths: TensorLike | None = None,
+    q_offsets: TensorLike | None = None,
+    kv_offsets: TensorLike | None = None,
     arithmetic: Arithmetic = None,
     out_type: Any = None,
 ) -> Gradients:

@@ -10,12 +10,14 @@ import numpy as np
 from ._arguments import LARGEST, choice, flag, integer, number, shown, type_choice
 from ._arrays import (
     OUT_TYPES,
+    Array,
     address,
     arithmetic_type,
     as_array,
     as_integers,
     as_mask,
     as_numbers,
+    as_output,
     broadcast,
     broadcast_rows,
     check_output,
@@ -29,7 +31,6 @@ from ._attention_errors import error
 from ._library import ARITHMETIC, CAUSAL, F32, I8, AttentionOptions, Strides
 
 BLOCK = 64  # keys of a block of packed keys
-Array = np.ndarray[Any, Any]
 
 
 def four_dimensions(array: Array, name: str) -> Array:
@@ -315,7 +316,7 @@ class AttentionCall:
             if self.q_offsets is not None:
                 zero_gaps(result, -2, self.q_offsets)
         else:
-            result = check_output(as_array(x, "out"), "out", shape, (o.out_type,))
+            result = check_output(as_output(x, "out"), "out", shape, (o.out_type,))
         if self.q_offsets is not None or not result.flags.c_contiguous:
             o.out_strides = tensor_strides(four_dimensions(result, "out"))
         return result

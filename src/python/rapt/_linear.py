@@ -14,6 +14,7 @@ from ._arrays import (
     DTYPES,
     OUT_TYPES,
     SUFFIXES,
+    Array,
     TensorLike,
     Torch,
     address,
@@ -42,7 +43,6 @@ ROW = 2 * sys.maxsize + 1  # x_group of a whole row
 SCALE_GROUPS = (0, 16, 32, 64, 128, 256)
 _NUMBERS = {"f32": F32, "f16": F16, "bf16": BF16}
 
-Array = np.ndarray[Any, Any]
 Integers = Literal["i8", "i4", "u4"]
 Arithmetic = Literal["default", "f32", "bf16", "i8", None]
 
