@@ -361,6 +361,33 @@ def test_gradients_of_nothing(random):
     assert not gradients.dbias.any() and not gradients.dsinks.any()
 
 
+@pytest.mark.parametrize("options", [
+    {}, {"bias": np.ones((0, 4, 9, 21))}, {"kv_lengths": []}, {"mask": np.ones((9, 21), bool)}, {"out_type": "f16"},
+    {"query_scales": np.ones((0, 4, 9))}, {"causal": True, "threads": None}, {"window_left": 3, "softcap": 2.0},
+])  # fmt: skip
+def test_a_batch_of_0(random, options):
+    q, k, v = (x[:0] for x in tensors(random))
+    out, lse = rapt.attention(q, k, v, return_lse=True, **options)
+    assert out.shape == q.shape and lse.shape == (0, 4, 9)
+    gradients = rapt.attention_backward(q, k, v, out, out, lse, **options)
+    assert [x.shape for x in gradients[:3]] == [q.shape, k.shape, v.shape]
+    assert (gradients.dbias is None) == ("bias" not in options)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int8])
+def test_pack_keys_of_every_type(random, dtype):
+    q, k, v = tensors(random)
+    if dtype == np.int8:
+        k, scales = (9 * k).astype(dtype), {name: np.ones((2, 2, 21)) for name in ("k_scales", "v_scales")}
+        v = k
+    else:
+        q, k, v, scales = q.astype(dtype), k.astype(dtype), v.astype(dtype), {}
+    packed = rapt.pack_keys(k)
+    assert packed.dtype == dtype and packed.shape == (2, 2, 1, 16, 64) and not packed[..., 21:].any()
+    assert np.array_equal(rapt.attention(q, packed, v, packed_keys=True, **scales), rapt.attention(q, k, v, **scales))
+    assert rapt.pack_keys(k[:, :, :0]).shape == (2, 2, 0, 16, 64) and rapt.pack_keys(k[:0]).shape == (0, 2, 1, 16, 64)
+
+
 @pytest.mark.parametrize("layout", [
     tokens_first, lambda x: np.repeat(x, 2, axis=2)[:, :, ::2], lambda x: x[::-1].copy()[::-1], np.asfortranarray,
 ], ids=["tokens first", "every second token", "reversed batch", "Fortran"])  # fmt: skip

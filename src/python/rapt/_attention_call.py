@@ -9,7 +9,9 @@ import numpy as np
 
 from ._arguments import LARGEST, choice, flag, integer, number, shown, type_choice
 from ._arrays import (
+    DTYPES,
     OUT_TYPES,
+    SUFFIXES,
     Array,
     address,
     arithmetic_type,
@@ -215,9 +217,11 @@ class AttentionCall:
         for name, scales in (("k_scales", k_scales), ("v_scales", v_scales)):
             if scales is None:
                 raise ValueError(f"keys and values of int8 need {name}")
-        if group and (group not in (32, 64, 128) or o.qk_dim % group or o.v_dim % group):
+        if group not in (0, 32, 64, 128):
+            raise ValueError(f"scale_group is {group}, not 32, 64 or 128")
+        if group and (o.qk_dim % group or o.v_dim % group):
             raise ValueError(
-                f"scale_group is {group}, not 32, 64 or 128, or it does not divide heads of {o.qk_dim} and {o.v_dim}"
+                f"scale_group is {group}, which does not divide heads of {o.qk_dim} and {o.v_dim} elements"
             )
         o.scale_group = group
         self._set_strides()  # those of the scales are parts of them
@@ -324,7 +328,8 @@ class AttentionCall:
     def result_of_forward(self, x: Any, name: str) -> Array:
         array = self._tensor(x, name)
         if array.shape != self.out_shape or element_type(array, name) != self.options.out_type:
-            raise ValueError(f"{name} is {array.dtype.name} of the shape {array.shape}, which is not the output's")
+            wanted = f"{SUFFIXES[self.options.out_type]} of {self.out_shape}"
+            raise ValueError(f"{name} is {array.dtype.name} of the shape {array.shape}, not {wanted}")
         return array
 
     def new_lse(self) -> Array:
@@ -335,7 +340,8 @@ class AttentionCall:
     def set_lse(self, x: Any) -> None:
         lse = as_array(x, "lse")
         if lse.shape != self.out_shape[:-1] or element_type(lse, "lse") != self.number:
-            raise ValueError(f"lse is {lse.dtype.name} of the shape {lse.shape}, not of {self.out_shape[:-1]}")
+            wanted = np.dtype(DTYPES[self.number]).name
+            raise ValueError(f"lse is {lse.dtype.name} of the shape {lse.shape}, not {wanted} of {self.out_shape[:-1]}")
         self._set_lse(np.ascontiguousarray(lse) if lse.ndim else lse)
 
     def _set_lse(self, lse: Array) -> None:
