@@ -166,6 +166,9 @@ def pack_weights(w: Any) -> PackedWeights:
     have one type and as many inputs, and become one layer, whose outputs are those of the first matrix, then those of the
     second, and so on: pack_weights([wq, wk, wv]). Only matrices before the last whose outputs are no multiple of 64 make it
     copy them first.
+
+    A TypeError is int8, which pack_quantized takes, or matrices of several types. A ValueError is no matrix, one without
+    inputs, or matrices of other inputs.
     """
     several = isinstance(w, (list, tuple))
     names = [f"w[{i}]" for i in range(len(w))] if several else ["w"]
@@ -198,6 +201,8 @@ def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[Array, Arra
     x is [rows][inputs] of f32, f16 or bf16. `group` adjacent inputs of a row share a scale; 0: the whole row. The result is q,
     int8 [rows][inputs] for type "i8" or uint8 [rows][(inputs + 1) / 2] for "i4", and scales, float32 [rows][groups]. rapt.h
     has the rule. pack_quantized takes both as they are.
+
+    A TypeError is f64 or int8. A ValueError is no matrix, another type of integers, or a group below 0.
 
     >>> q, scales = rapt.quantize_rows(np.array([[1, -2, 4]], np.float32))
     >>> q
