@@ -80,10 +80,9 @@ def type_choice(choices: Mapping[Any, int], name: str, x: Any) -> int:
             text = ""
     else:
         text = str(x).removeprefix("torch.") if type(x).__module__ == "torch" else ""
-    if _TYPES.get(text) not in choices:
-        error = ValueError if text in _TYPES else TypeError
-        raise error(f"{name} is {shown(x)}, not one of {', '.join(filter(None, choices))}")
-    return choices[_TYPES[text]]
+    if text not in _TYPES:
+        raise TypeError(f"{name} is {shown(x)}, not one of {', '.join(filter(None, choices))}")
+    return choice(choices, name, _TYPES[text])
 
 
 def by_name(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:

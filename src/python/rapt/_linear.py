@@ -363,6 +363,10 @@ def pack_quantized(
         kept["w_zeros"] = _zeros(zeros, (shape[0], groups))
     if codebook is not None:
         kept["w_codebook"] = _codebook(codebook)
+    if shape[0] == 0:  # the library writes nothing, not even a header that names parts
+        options = _packed_options(shape, w_type)
+        options.scale_group = scale_group
+        return PackedWeights(shape, type, np.zeros(_count(C.rapt_linear_packed_length, options), np.uint8), scale_group)
     for name, array in kept.items():
         setattr(options, name, address(array))
     data = np.empty(_count(C.rapt_linear_packed_length, options), np.uint8)
