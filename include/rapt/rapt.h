@@ -837,10 +837,12 @@ typedef struct rapt_attention_options {
   /* Visibility: the keys that a query sees. */
   int causal;              /**< one of rapt_causal */
   ptrdiff_t causal_offset; /**< only with RAPT_CAUSAL_OFFSET */
-  size_t window_left;      /**< 0: no limit; w: w keys that end at its position (a model's sliding_window) */
-  size_t window_right;     /**< 0: no limit; w: w keys that begin at its position */
-  size_t window_chunk;     /**< 0: off; w: the keys of its position's chunk of w keys (Llama 4's) */
-  const uint8_t *mask;     /**< [batch][q_heads][q_len][kv_len], keys contiguous; 0 excludes; or null */
+  /** 0: no limit; w: the w keys that end at the query's position, its own included (a model's sliding_window).
+   * FlashInfer's window_left of w shows one key more and is w + 1 here; its -1, no window, is 0 here. */
+  size_t window_left;
+  size_t window_right; /**< 0: no limit; w: the w keys that begin at the query's position, its own included */
+  size_t window_chunk; /**< 0: off; w: the keys of the position's chunk of w keys (Llama 4's) */
+  const uint8_t *mask; /**< [batch][q_heads][q_len][kv_len], keys contiguous; 0 excludes; or null */
   rapt_strides mask_strides; /**< of mask; RAPT_REPEAT broadcasts */
 
   /* Sequences of different lengths. q_len and kv_len are then upper bounds of the lengths. A call reads k, v,

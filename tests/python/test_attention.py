@@ -1,3 +1,4 @@
+import doctest
 import gc
 import sys
 import threading
@@ -360,6 +361,33 @@ def test_gradients_of_nothing(random):
     assert not gradients.dbias.any() and not gradients.dsinks.any()
 
 
+@pytest.mark.parametrize("options", [
+    {}, {"bias": np.ones((0, 4, 9, 21))}, {"kv_lengths": []}, {"mask": np.ones((9, 21), bool)}, {"out_type": "f16"},
+    {"query_scales": np.ones((0, 4, 9))}, {"causal": True, "threads": None}, {"window_left": 3, "softcap": 2.0},
+])  # fmt: skip
+def test_a_batch_of_0(random, options):
+    q, k, v = (x[:0] for x in tensors(random))
+    out, lse = rapt.attention(q, k, v, return_lse=True, **options)
+    assert out.shape == q.shape and lse.shape == (0, 4, 9)
+    gradients = rapt.attention_backward(q, k, v, out, out, lse, **options)
+    assert [x.shape for x in gradients[:3]] == [q.shape, k.shape, v.shape]
+    assert (gradients.dbias is None) == ("bias" not in options)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int8])
+def test_pack_keys_of_every_type(random, dtype):
+    q, k, v = tensors(random)
+    if dtype == np.int8:
+        k, scales = (9 * k).astype(dtype), {name: np.ones((2, 2, 21)) for name in ("k_scales", "v_scales")}
+        v = k
+    else:
+        q, k, v, scales = q.astype(dtype), k.astype(dtype), v.astype(dtype), {}
+    packed = rapt.pack_keys(k)
+    assert packed.dtype == dtype and packed.shape == (2, 2, 1, 16, 64) and not packed[..., 21:].any()
+    assert np.array_equal(rapt.attention(q, packed, v, packed_keys=True, **scales), rapt.attention(q, k, v, **scales))
+    assert rapt.pack_keys(k[:, :, :0]).shape == (2, 2, 0, 16, 64) and rapt.pack_keys(k[:0]).shape == (0, 2, 1, 16, 64)
+
+
 @pytest.mark.parametrize("layout", [
     tokens_first, lambda x: np.repeat(x, 2, axis=2)[:, :, ::2], lambda x: x[::-1].copy()[::-1], np.asfortranarray,
 ], ids=["tokens first", "every second token", "reversed batch", "Fortran"])  # fmt: skip
@@ -502,6 +530,35 @@ def test_what_a_query_sees(random, options, sees):
     assert np.array_equal(rapt.attention(q, k, v, **options), rapt.attention(q, k, v, mask=mask))
     # Bytes other than 0 include a key.
     assert np.array_equal(rapt.attention(q, k, v, **options), rapt.attention(q, k, v, mask=255 * mask.astype(np.uint8)))
+
+
+@pytest.mark.parametrize("name, words", [
+    ("window_left", "the w keys that end at a query's position, its own included (FlashInfer's window_left of w - 1)"),
+    ("window_right", "the w keys that begin at a query's position, its own included"),
+    ("window_chunk", "the keys of the chunk of w keys that has a query's position"),
+])  # fmt: skip
+def test_minus_1_is_no_window(random, name, words):
+    q, k, v = tensors(random)
+    for off in (-1, np.int64(-1), -5):
+        with pytest.raises(ValueError) as error:
+            rapt.attention(q, k, v, **{name: off})
+        assert str(error.value) == f"{name} is {off}, but it is off as None or 0, not as -1: w are {words}"
+        with pytest.raises(ValueError, match="is off as None or 0"):
+            rapt.attention_backward(q, k, v, q, q, q[..., 0], **{name: off})
+    for no_number in (1.0, "1", np.array([-1, -1])):
+        with pytest.raises(TypeError, match=name):
+            rapt.attention(q, k, v, **{name: no_number})
+
+
+def test_window_left_counts_the_keys_that_a_query_sees(random):
+    """FlashInfer's window_left of w shows w + 1 keys: its 0 is rapt's 1, the query's own position."""
+    q, k, v = tensors(random, q_len=21)
+    assert np.array_equal(rapt.attention(q, k, v, causal=True, window_left=1), np.repeat(v, 2, axis=1))
+    for w in (1, 2, 5):
+        weights = rapt.attention(
+            q, k, np.broadcast_to(np.eye(21, dtype=np.float32), (2, 2, 21, 21)), window_left=w, window_right=1
+        )
+        assert ((weights > 0).sum(-1) == np.minimum(np.arange(21) + 1, w)).all()
 
 
 def test_what_is_off(random):
@@ -663,7 +720,7 @@ def test_the_gradient_refuses_other_results(random):
 
 @pytest.mark.parametrize("change", [
     {"v": np.zeros((2, 2, 21, 16))}, {"q": np.zeros((2, 4, 9, 16), np.complex64)}, 
-    {"kv_lengths": [1.5, 2.5]}, {"dropout": 0.1}, {"q": None}, {"v": np.zeros((2, 2, 21, 16), ">f4")},
+    {"kv_lengths": [1.5, 2.5]}, {"dropout": 0.1}, {"out": np.zeros((2, 4, 9, 16)).tolist()}, {"q": None}, {"v": np.zeros((2, 2, 21, 16), ">f4")},
 ])  # fmt: skip
 def test_bad_types(random, change):
     q, k, v = tensors(random)
@@ -717,3 +774,8 @@ def test_memory_of_dlpack_is_freed(random):
     for _ in range(100):
         rapt.softmax(Tensor(q))
     assert sys.getrefcount(q) == before
+
+
+def test_examples():
+    outcome = doctest.testmod(_attention, extraglobs={"rapt": rapt, "np": np})
+    assert outcome.failed == 0 and outcome.attempted > 4

@@ -98,6 +98,8 @@ def test_levels():
         assert rapt.isa() == rapt.kernel_isa("softmax_f32") == "scalar"
         with pytest.raises(ValueError, match="avx1024|instruction set"):
             rapt.force_isa("avx1024")
+        with pytest.raises(TypeError, match="name is 3, not the name of a level"):
+            rapt.force_isa(3)
         assert rapt.isa() == "scalar"
     finally:
         rapt.force_isa(None)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rapt
-from rapt import _prepared
+from rapt import _attention, _linear, _prepared
 
 
 def f32(random, *shape):
@@ -95,6 +95,157 @@ def test_residual_and_long_calls(random, monkeypatch):
     monkeypatch.undo()
     x += 1
     assert np.array_equal(call(), rapt.softmax(x, causal=True))
+
+
+ATTENTION = [
+    {}, {"causal": True, "return_lse": True}, {"threads": 2, "return_lse": True}, {"threads": None, "out_type": "bf16"},
+    {"mask": np.arange(6) != 2, "bias": np.linspace(0, 1, 6), "query_scales": [[1.0], [2.0], [0.5], [3.0]]},
+    {"kv_lengths": [6, 3], "window_left": 2, "sinks": [1.0, 2.0, 3.0, 4.0]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("options", ATTENTION)
+def test_attention(random, monkeypatch, dtype, small, options):
+    if dtype == np.float64 and "out_type" in options:
+        options = {}
+    if not small:
+        monkeypatch.setattr(_attention, "SMALL", 0)  # tasks
+    q, k, v = (random.normal(size=(2, heads, 6, 8)).astype(dtype) for heads in (4, 2, 2))
+    call = rapt.prepare(rapt.attention, q, k, v, **options)
+    first = call()
+    for _ in range(3):
+        for x in (q, k, v):
+            x[...] = random.normal(size=x.shape)
+        again, expected = call(), rapt.attention(q, k, v, **options)
+        assert again is first
+        for a, b in zip(again, expected) if options.get("return_lse") else [(again, expected)]:
+            assert a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    out = rapt.attention(q, k, v, **{**options, "return_lse": False})
+    other = np.empty_like(out)
+    returned = rapt.prepare(rapt.attention, q, k, v, out=other, **options)()
+    assert (returned[0] if options.get("return_lse") else returned) is other and other.tobytes() == out.tobytes()
+
+
+def test_attention_over_caches(random):
+    """Sequences end to end, pages, packed keys and int8; tokens of no sequence keep zeros."""
+    q, k, v = f32(random, 2, 9, 8), f32(random, 2, 12, 8), f32(random, 2, 12, 8)
+    ragged = {"q_offsets": [1, 4, 7], "kv_offsets": [0, 5, 12]}
+    pages = f32(random, 4, 2, 16, 8)
+    bytes_ = random.integers(-99, 99, (2, 12, 8)).astype(np.int8)
+    scales = {"k_scales": np.ones((2, 12)), "v_scales": np.ones((2, 12))}
+    table = {"block_table": [[3, 0]], "kv_lengths": [20]}
+    for *tensors, options in (
+        (q, k, v, ragged), (q, pages, pages, table), (q, rapt.pack_keys(k), v, {"packed_keys": True}), (q, bytes_, bytes_, scales),
+    ):  # fmt: skip
+        call = rapt.prepare(rapt.attention, *tensors, return_lse=True, **options)
+        for _ in range(3):
+            q[...] = random.normal(size=q.shape)
+            for a, b in zip(call(), rapt.attention(*tensors, return_lse=True, **options)):
+                assert np.array_equal(a, b)
+
+
+def test_offsets_and_pages_stay_as_they_were_checked(random):
+    """What an option leads to is memory: a prepared call must not follow numbers that have changed since."""
+    q, pages = f32(random, 1, 2, 1, 8), f32(random, 4, 2, 16, 8)
+    table, lengths = np.array([[3, 0]], np.int32), np.array([20], np.int32)
+    call = rapt.prepare(rapt.attention, q, pages, pages, block_table=table, kv_lengths=lengths)
+    expected = call().copy()
+    table[...], lengths[...] = 1 << 20, 1 << 20
+    assert np.array_equal(call(), expected)
+    x, w, rows = f32(random, 3, 8), f32(random, 5, 8), np.array([2, 0], np.uintp)
+    call = rapt.prepare(rapt.linear, x, w, x_rows=rows)
+    rows[...] = 1 << 40
+    assert np.array_equal(call(), rapt.linear(x, w, x_rows=[2, 0]))
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("options", [
+    {}, {"bias": np.arange(70)}, {"row_scales": [[2.0], [3.0]], "add": np.ones((2, 3, 70), np.float32)},
+    {"out_type": "f16", "threads": 2},
+])  # fmt: skip
+def test_linear(random, monkeypatch, small, options):
+    if not small:
+        monkeypatch.setattr(_linear, "SMALL", 0)
+    x, w = f32(random, 2, 3, 40), f32(random, 70, 40)
+    q, scales = rapt.quantize_rows(w)
+    quantized = rapt.pack_quantized(q, "i8", scales)
+    for weights in (w, np.asfortranarray(w), rapt.pack_weights(w), quantized):
+        call = rapt.prepare(rapt.linear, x, weights, **options)
+        first = call()
+        for _ in range(3):
+            x[...] = random.normal(size=x.shape)
+            expected = rapt.linear(x, weights, **options)
+            assert call() is first and first.dtype == expected.dtype and first.tobytes() == expected.tobytes()
+        out = np.empty_like(first)
+        assert rapt.prepare(rapt.linear, x, weights, out=out, **options)() is out and np.array_equal(out, first)
+
+
+def test_linear_over_lists_of_rows(random):
+    x, w, out = f32(random, 4, 40), f32(random, 6, 40), f32(random, 5, 6)
+    options = {"x_rows": [3, 3, 0], "y_rows": [4, 0, 2]}
+    call = rapt.prepare(rapt.linear, x, w, out=out, **options)
+    for _ in range(2):
+        x[...] = random.normal(size=x.shape)
+        expected = rapt.linear(x, w, out=out.copy(), **options)
+        assert call() is out and np.array_equal(out, expected)
+
+
+def test_copies_and_mistakes_are_refused(random):
+    q, k, v = f32(random, 3, 6, 8)[:, None]
+    x, w = f32(random, 6, 8), f32(random, 5, 8)
+    for name, call in (
+        ("q", lambda: rapt.prepare(rapt.attention, q[..., ::-1], k, v)),
+        ("k", lambda: rapt.prepare(rapt.attention, q, k[..., ::-1, :], v)),
+        ("v", lambda: rapt.prepare(rapt.attention, q, k, np.repeat(v, 2, -1)[..., ::2])),
+        ("x", lambda: rapt.prepare(rapt.linear, x[::-1], w)),
+        ("w", lambda: rapt.prepare(rapt.linear, x, w[:, ::-1])),
+        ("add", lambda: rapt.prepare(rapt.linear, x, w, add=np.ones((5, 6), np.float32).T)),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} has strides that need a copy"):
+            call()
+    assert np.array_equal(rapt.prepare(rapt.attention, q[:, ::2], k, v)(), rapt.attention(q[:, ::2], k, v))
+    for error, words, call in (
+        (TypeError, "axes", lambda: rapt.prepare(rapt.attention, q, k, v, axes=1)),
+        (TypeError, "'v'", lambda: rapt.prepare(rapt.attention, q, k)),
+        (TypeError, "return_lse", lambda: rapt.prepare(rapt.attention, q, k, v, return_lse=1)),
+        (ValueError, "threads", lambda: rapt.prepare(rapt.attention, q, k, v, threads=0)),
+        (ValueError, "threads", lambda: rapt.prepare(rapt.linear, x, w, threads=0)),
+        (ValueError, "k has the shape", lambda: rapt.prepare(rapt.attention, q, k[:, 1:], v)),
+        (
+            ValueError,
+            "3 is no multiple of 2",
+            lambda: rapt.prepare(rapt.attention, f32(random, 3, 6, 8), *f32(random, 2, 2, 6, 8)),
+        ),
+        (ValueError, "overlaps", lambda: rapt.prepare(rapt.attention, q, k, v, out=v)()),
+        (ValueError, "overlaps", lambda: rapt.prepare(rapt.linear, x, f32(random, 8, 8), out=x)()),
+    ):
+        with pytest.raises(error, match=words):
+            call()
+
+
+def test_two_calls_and_no_work(random):
+    """Prepared calls have a workspace each, and calls without sequences or rows have results."""
+    q, k, v = f32(random, 3, 6, 8)[:, None]
+    one, two = (rapt.prepare(rapt.attention, q, k, v, scale=scale) for scale in (1.0, 2.0))
+    for _ in range(2):
+        q += 1
+        assert np.array_equal(one(), rapt.attention(q, k, v, scale=1.0))
+        assert np.array_equal(two(), rapt.attention(q, k, v, scale=2.0))
+    empty = np.empty((0, 1, 6, 8), np.float32)
+    assert rapt.prepare(rapt.attention, empty, empty, empty)().shape == empty.shape
+    assert rapt.prepare(rapt.linear, empty, np.ones((3, 8), np.float32))().shape == (0, 1, 6, 3)
+
+
+def test_attention_of_torch_tensors(random):
+    torch = pytest.importorskip("torch")
+    q, k, v = (torch.from_numpy(x) for x in f32(random, 3, 2, 6, 8))
+    call = rapt.prepare(rapt.attention, q, k, v)
+    q += 1
+    assert isinstance(call(), torch.Tensor) and torch.equal(call(), rapt.attention(q, k, v))
+    w = torch.from_numpy(f32(random, 5, 8))
+    assert torch.equal(rapt.prepare(rapt.linear, q, w)(), rapt.linear(q, w))
 
 
 def test_examples():

@@ -46,6 +46,11 @@ rapt.gated(np.zeros(3), np.zeros(3), "relu")
 rapt.rms_norm(np.zeros(3), eps=None)
 text: str = rapt.softmax(np.zeros(3))
 number: int = rapt.prepare(rapt.rms_norm, np.zeros(3))()
+rapt.attention(np.zeros((1, 2)), np.zeros((1, 2)), np.zeros((1, 2)), causal="diagonal")
+rapt.attention(np.zeros((1, 2)), np.zeros((1, 2)), np.zeros((1, 2)), window=3)
+rapt.attention(np.zeros((1, 2)), np.zeros((1, 2)), np.zeros((1, 2)), mask=object())
+y, lse = rapt.attention(np.zeros((1, 2)), np.zeros((1, 2)), np.zeros((1, 2)), window_left="3")
+text = rapt.attention(np.zeros((1, 2)), np.zeros((1, 2)), np.zeros((1, 2)), return_lse=True)
 """
 
 
@@ -73,7 +78,10 @@ class Tensor:
         return self
 def f(x: Tensor) -> Tensor:
     y, total = rapt.exp_sum(rapt.softmax(x).detach())
-    return rapt.rms_norm(y).detach()
+    z, lse = rapt.attention(x, rapt.pack_keys(x), y, packed_keys=True, return_lse=True)
+    lse.detach()
+    z = rapt.attention(z, [[1.0]], x, mask=y, out=x).detach()
+    return rapt.rms_norm(rapt.prepare(rapt.attention, x, y, z)()).detach()
 """
     )
     answer = mypy(file, cache=cache)

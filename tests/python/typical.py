@@ -55,6 +55,8 @@ def narrow(x: Floats) -> npt.NDArray[Any]:
 
 
 def gradients(x: Floats, dy: Floats) -> tuple[npt.NDArray[Any], ...]:
+    y, lse = rapt.attention(x, x, x, bias=[0.0] * len(x), sinks=[1.0], return_lse=True)
+    assert rapt.attention_backward(x, x, x, y, y, lse, bias=[0.0] * len(x), sinks=[1.0]).dsinks.shape == (1,)
     dx, dweight, dbias = rapt.layer_norm_backward(x, dy)
     return dx, dweight, dbias, rapt.softmax_backward(rapt.softmax(x), dy), *rapt.gated_backward(x, x, dy)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,13 @@ def type_choice(choices: Mapping[Any, int], name: str, x: Any) -> int:
             text = ""
     else:
         text = str(x).removeprefix("torch.") if type(x).__module__ == "torch" else ""
-    if _TYPES.get(text) not in choices:
-        error = ValueError if text in _TYPES else TypeError
-        raise error(f"{name} is {shown(x)}, not one of {', '.join(filter(None, choices))}")
-    return choices[_TYPES[text]]
+    if text not in _TYPES:
+        raise TypeError(f"{name} is {shown(x)}, not one of {', '.join(filter(None, choices))}")
+    return choice(choices, name, _TYPES[text])
+
+
+def by_name(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+    """What a call of `function` with these arguments would give its parameters, defaults too."""
+    bound = inspect.signature(function).bind(*arguments, **options)
+    bound.apply_defaults()
+    return bound.arguments

@@ -2,101 +2,186 @@
 
 from __future__ import annotations
 
-from ctypes import byref, c_size_t
-from typing import Any, Literal, NamedTuple, TypeVar, Union, overload
+from ctypes import byref, c_size_t, c_void_p
+from typing import Any, Literal, NamedTuple, Union, overload
 
 import numpy as np
 
-from ._arguments import flag, type_choice
-from ._arrays import address, as_array, element_type, empty, in_kind_of, readable, strides_of, tensor_strides
-from ._attention_call import BLOCK, Array, AttentionCall, four_dimensions, zero_gaps
+from ._arguments import by_name, flag, type_choice
+from ._arrays import (
+    Array,
+    TensorLike,
+    Torch,
+    address,
+    as_array,
+    element_type,
+    empty,
+    in_kind_of,
+    readable,
+    strides_of,
+    tensor_strides,
+)
+from ._attention_call import BLOCK, AttentionCall, four_dimensions, zero_gaps
 from ._library import F32, F64, I8, AttentionGradients, AttentionOptions, C, check, count
+from ._prepared import Prepared, joins
 from ._status import Status
 from ._threads import run_tasks, thread_count
-from ._workspace import SMALL, kept_workspace, larger_workspace
+from ._workspace import SMALL, Workspace, kept_workspace, larger_workspace
 
 Causal = Union[bool, Literal["bottom_right", "top_left"], None]
 Arithmetic = Literal["default", "f32", "bf16", None]
 _GRADIENT_TYPES = {None: 0, "f32": F32}
-Tensor = TypeVar("Tensor")  # of another library
 
 
 # fmt: off
 @overload
+def attention(  # type: ignore[misc]
+    q: Torch, k: TensorLike, v: TensorLike, *, return_lse: Literal[False] = False, out: Torch | None = None,
+    threads: int | None = 1, scale: float | None = None, softcap: float | None = None,
+    query_scales: TensorLike | None = None, alibi_slopes: TensorLike | None = None, sinks: TensorLike | None = None,
+    bias: TensorLike | None = None, mask: TensorLike | None = None, causal: Causal = False,
+    causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
+    window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
+    kv_offsets: TensorLike | None = None, block_table: TensorLike | None = None, packed_keys: bool = False,
+    k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
+    arithmetic: Arithmetic = None, out_type: Any = None,
+) -> Torch: ...
+@overload
+def attention(  # type: ignore[misc]
+    q: Torch, k: TensorLike, v: TensorLike, *, return_lse: Literal[True], out: Torch | None = None,
+    threads: int | None = 1, scale: float | None = None, softcap: float | None = None,
+    query_scales: TensorLike | None = None, alibi_slopes: TensorLike | None = None, sinks: TensorLike | None = None,
+    bias: TensorLike | None = None, mask: TensorLike | None = None, causal: Causal = False,
+    causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
+    window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
+    kv_offsets: TensorLike | None = None, block_table: TensorLike | None = None, packed_keys: bool = False,
+    k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
+    arithmetic: Arithmetic = None, out_type: Any = None,
+) -> tuple[Torch, Torch]: ...
+@overload
 def attention(
-    q: Array, k: Any, v: Any, *, return_lse: Literal[False] = False, out: Any = None, threads: int | None = 1,
-    scale: float | None = None, softcap: float | None = None, query_scales: Any = None, alibi_slopes: Any = None,
-    sinks: Any = None, bias: Any = None, mask: Any = None, causal: Causal = False, causal_offset: int | None = None,
-    window_left: int | None = None, window_right: int | None = None, window_chunk: int | None = None,
-    kv_lengths: Any = None, q_offsets: Any = None, kv_offsets: Any = None, block_table: Any = None, packed_keys: bool = False,
-    k_scales: Any = None, v_scales: Any = None, scale_group: int | None = None,
+    q: TensorLike, k: TensorLike, v: TensorLike, *, return_lse: Literal[False] = False, out: Array | None = None,
+    threads: int | None = 1, scale: float | None = None, softcap: float | None = None,
+    query_scales: TensorLike | None = None, alibi_slopes: TensorLike | None = None, sinks: TensorLike | None = None,
+    bias: TensorLike | None = None, mask: TensorLike | None = None, causal: Causal = False,
+    causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
+    window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
+    kv_offsets: TensorLike | None = None, block_table: TensorLike | None = None, packed_keys: bool = False,
+    k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
     arithmetic: Arithmetic = None, out_type: Any = None,
 ) -> Array: ...
 @overload
 def attention(
-    q: Array, k: Any, v: Any, *, return_lse: Literal[True], out: Any = None, threads: int | None = 1,
-    scale: float | None = None, softcap: float | None = None, query_scales: Any = None, alibi_slopes: Any = None,
-    sinks: Any = None, bias: Any = None, mask: Any = None, causal: Causal = False, causal_offset: int | None = None,
-    window_left: int | None = None, window_right: int | None = None, window_chunk: int | None = None,
-    kv_lengths: Any = None, q_offsets: Any = None, kv_offsets: Any = None, block_table: Any = None, packed_keys: bool = False,
-    k_scales: Any = None, v_scales: Any = None, scale_group: int | None = None,
+    q: TensorLike, k: TensorLike, v: TensorLike, *, return_lse: Literal[True], out: Array | None = None,
+    threads: int | None = 1, scale: float | None = None, softcap: float | None = None,
+    query_scales: TensorLike | None = None, alibi_slopes: TensorLike | None = None, sinks: TensorLike | None = None,
+    bias: TensorLike | None = None, mask: TensorLike | None = None, causal: Causal = False,
+    causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
+    window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
+    kv_offsets: TensorLike | None = None, block_table: TensorLike | None = None, packed_keys: bool = False,
+    k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
     arithmetic: Arithmetic = None, out_type: Any = None,
 ) -> tuple[Array, Array]: ...
-@overload
-def attention(
-    q: Tensor, k: Any, v: Any, *, return_lse: Literal[False] = False, out: Any = None, threads: int | None = 1,
-    scale: float | None = None, softcap: float | None = None, query_scales: Any = None, alibi_slopes: Any = None,
-    sinks: Any = None, bias: Any = None, mask: Any = None, causal: Causal = False, causal_offset: int | None = None,
-    window_left: int | None = None, window_right: int | None = None, window_chunk: int | None = None,
-    kv_lengths: Any = None, q_offsets: Any = None, kv_offsets: Any = None, block_table: Any = None, packed_keys: bool = False,
-    k_scales: Any = None, v_scales: Any = None, scale_group: int | None = None,
-    arithmetic: Arithmetic = None, out_type: Any = None,
-) -> Tensor: ...
-@overload
-def attention(
-    q: Tensor, k: Any, v: Any, *, return_lse: Literal[True], out: Any = None, threads: int | None = 1,
-    scale: float | None = None, softcap: float | None = None, query_scales: Any = None, alibi_slopes: Any = None,
-    sinks: Any = None, bias: Any = None, mask: Any = None, causal: Causal = False, causal_offset: int | None = None,
-    window_left: int | None = None, window_right: int | None = None, window_chunk: int | None = None,
-    kv_lengths: Any = None, q_offsets: Any = None, kv_offsets: Any = None, block_table: Any = None, packed_keys: bool = False,
-    k_scales: Any = None, v_scales: Any = None, scale_group: int | None = None,
-    arithmetic: Arithmetic = None, out_type: Any = None,
-) -> tuple[Tensor, Tensor]: ...
 # fmt: on
 
 
 def attention(
     q: Any,
-    k: Any,
-    v: Any,
+    k: TensorLike,
+    v: TensorLike,
     *,
     return_lse: bool = False,
     out: Any = None,
     threads: int | None = 1,
     scale: float | None = None,
     softcap: float | None = None,
-    query_scales: Any = None,
-    alibi_slopes: Any = None,
-    sinks: Any = None,
-    bias: Any = None,
-    mask: Any = None,
+    query_scales: TensorLike | None = None,
+    alibi_slopes: TensorLike | None = None,
+    sinks: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    mask: TensorLike | None = None,
     causal: Causal = False,
     causal_offset: int | None = None,
     window_left: int | None = None,
     window_right: int | None = None,
     window_chunk: int | None = None,
-    kv_lengths: Any = None,
-    q_offsets: Any = None,
-    kv_offsets: Any = None,
-    block_table: Any = None,
+    kv_lengths: TensorLike | None = None,
+    q_offsets: TensorLike | None = None,
+    kv_offsets: TensorLike | None = None,
+    block_table: TensorLike | None = None,
     packed_keys: bool = False,
-    k_scales: Any = None,
-    v_scales: Any = None,
+    k_scales: TensorLike | None = None,
+    v_scales: TensorLike | None = None,
     scale_group: int | None = None,
     arithmetic: Arithmetic = None,
     out_type: Any = None,
 ) -> Any:
-    """DOC"""
+    """softmax(scale * q.kT) . v, without a matrix of scores.
+
+    q is [q_len][dim], [heads][q_len][dim] or [batch][heads][q_len][dim], of f32, f64, f16 or bf16. k is
+    [batch][kv_heads][kv_len][dim] and v is [batch][kv_heads][kv_len][v_dim], or without the first dimensions. They have
+    q's type or, where q is not f64, another one; int8 needs k_scales and v_scales. kv_heads divides heads, and head h of
+    q reads head h // (heads // kv_heads), as with PyTorch's enable_gqa. Batches do not broadcast.
+
+    Tensors are read where they are. They are copied only where their last dimension is not contiguous or a stride is
+    negative.
+
+    The result is [batch][heads][q_len][v_dim], with the dimensions of q. With return_lse, it is a pair of that and the
+    log-sum-exp of every row, the natural logarithm, [batch][heads][q_len] of f32 (of f64 where q is f64). Results are
+    tensors of PyTorch where q is one. A query that sees no key has zeros and a log-sum-exp of -inf (that of its sink,
+    where there are sinks).
+
+    out             takes the result, in its shape and type, and is returned as given. Its last dimension is contiguous. It
+                    may be exactly q, where v_dim is dim, and overlaps nothing else that is read
+    return_lse      True: the log-sum-exp too
+    threads         how many run the call: 1 by default, None for all CPUs where the work pays. Every number of threads
+                    gives the same bits. Ctrl-C stops a call within a twentieth of a second, or after one task
+
+    Options, all off by default; rapt.h has their formulas:
+
+    scale           the factor of the scores; 1/sqrt(dim) by default. 0 and what the type cannot hold are refused
+    causal          True or "bottom_right": the last query sees the last key; "top_left": the first query sees the
+                    first key only, as with PyTorch's is_causal
+    causal_offset   query i sees the keys up to i + causal_offset, an integer; not next to causal. i + causal_offset is then
+                    the query's position, as i is with "top_left"; otherwise the last query has that of the last key
+    window_left     w: a query sees the w keys that end at its position, its own included: j > p - w for key j and a query at
+                    p. None and 0 are no limit. FlashInfer's window_left of w is w + 1 here, and its -1 is None
+    window_right    w: a query sees the w keys that begin at its position, its own included: j < p + w. None and 0 are no
+                    limit
+    window_chunk    w: a query sees the keys of its position's chunk of w keys, as in Llama 4: j // w == p // w. None and 0
+                    are off
+    mask            what broadcasts to [batch][heads][q_len][kv_len], of bool or uint8; False and 0 exclude a key
+    bias            numbers that broadcast to that shape and are added to the scores; -inf excludes a key
+    query_scales    numbers that broadcast to [batch][heads][q_len], a factor of each query's scores
+    softcap         c: scores s become c * tanh(s / c); 0 is off
+    alibi_slopes    [heads] numbers, times the distance to the query's position; they do not broadcast
+    sinks           [heads] numbers, a logit that joins only the sum of a row; they do not broadcast
+    kv_lengths      [batch] integers, the keys of each sequence, from 0 to kv_len. Nothing is read past them
+    q_offsets, kv_offsets   [batch + 1] integers: sequences are stored end to end in q (in k and v), whose own batch is 1 or
+                    missing. q_len and kv_len are then the longest sequence's
+    block_table     [batch][pages] integers: k and v are [pages][kv_heads][page_size][dim]. kv_len is the largest of
+                    kv_lengths, or all pages of a row. page_size is a multiple of 16, of 64 with packed_keys
+    packed_keys     True: k comes from pack_keys; not next to kv_offsets
+    k_scales, v_scales   numbers in the shape of v without its last dimension, or with the scale groups in its place, only
+                    of int8
+    scale_group     32, 64 or 128 elements of a head per scale, of which dim and v_dim are multiples; all by default
+    arithmetic      "f32" (not of f64), or "bf16" where q, k and v are bf16, instead of the types' own
+    out_type        "f32", "f16" or "bf16" instead of q's type, or a dtype of NumPy or PyTorch
+
+    bias, query_scales, alibi_slopes and sinks are rounded to the type of the log-sum-exp. Tokens that q_offsets give to no
+    sequence have zeros in the result and its log-sum-exp. An `out` of yours keeps what it has there.
+
+    A TypeError is an argument of another type, f64 among other types, or a mask that is neither bool nor uint8. A
+    ValueError is anything else that an option does not say: another shape, heads that kv_heads does not divide, a window of
+    -1, a length or a page out of range, scales without int8, or an `out` that is read-only or overlaps an input. In
+    all these cases nothing is written.
+
+    >>> q, k, v = np.zeros((1, 2)), np.zeros((2, 2)), np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> rapt.attention(q, k, v)
+    array([[2., 3.]])
+    >>> rapt.attention(q, k, v, mask=[[True, False]])
+    array([[1., 2.]])
+    """
     call = _call(
         q, k, v, scale, softcap, query_scales, alibi_slopes, sinks, bias, mask, causal, causal_offset, window_left,
         window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, block_table, packed_keys, k_scales, v_scales,
@@ -109,29 +194,57 @@ def attention(
     return returned if lse is None else (returned, in_kind_of(q, lse))
 
 
+def _prepare_attention(*arguments: Any, **options: Any) -> Prepared[Any]:
+    given = by_name(attention, arguments, options)
+    out, return_lse, threads = (given.pop(name) for name in ("out", "return_lse", "threads"))
+    call = _call(**given)
+    result = call.output(out)
+    lse = call.new_lse() if flag(return_lse, "return_lse") else None
+    returned = in_kind_of(given["q"], result) if out is None else out
+    if lse is not None:
+        returned = returned, in_kind_of(given["q"], lse)
+    thread_count(threads)
+    if call.options.batch == 0 or call.work > SMALL:
+        return Prepared(_run, (call, result, threads), returned, call, call.copied)
+    workspace = Workspace(call.count(C.rapt_attention_workspace))
+    addresses = (c_void_p(at) for at in (*call.addresses, address(result)))
+    scratch = c_void_p(workspace.address), c_size_t(workspace.size)
+    return Prepared(
+        C.rapt_attention,
+        (*addresses, byref(call.options), *scratch),
+        returned,
+        (call, result, workspace),
+        call.copied,
+        call.check,
+    )
+
+
+joins(attention, _prepare_attention)
+
+
 def _call(
     q: Any,
-    k: Any,
-    v: Any,
+    k: TensorLike,
+    v: TensorLike,
     scale: float | None,
     softcap: float | None,
-    query_scales: Any,
-    alibi_slopes: Any,
-    sinks: Any,
-    bias: Any,
-    mask: Any,
+    query_scales: TensorLike | None,
+    alibi_slopes: TensorLike | None,
+    sinks: TensorLike | None,
+    bias: TensorLike | None,
+    mask: TensorLike | None,
     causal: Causal,
     causal_offset: int | None,
     window_left: int | None,
     window_right: int | None,
     window_chunk: int | None,
-    kv_lengths: Any,
-    q_offsets: Any,
-    kv_offsets: Any,
-    block_table: Any,
+    kv_lengths: TensorLike | None,
+    q_offsets: TensorLike | None,
+    kv_offsets: TensorLike | None,
+    block_table: TensorLike | None,
     packed_keys: bool,
-    k_scales: Any,
-    v_scales: Any,
+    k_scales: TensorLike | None,
+    v_scales: TensorLike | None,
     scale_group: int | None,
     arithmetic: Arithmetic,
     out_type: Any,
@@ -206,6 +319,14 @@ def _split_keys(call: AttentionCall, result: Array, tasks: int, workspace: int, 
     run_tasks(merge, tasks, workspace, threads)
 
 
+# fmt: off
+@overload
+def pack_keys(k: Torch) -> Torch: ...  # type: ignore[misc]
+@overload
+def pack_keys(k: TensorLike) -> Array: ...
+# fmt: on
+
+
 def pack_keys(k: Any) -> Any:
     """Keys in the order in which attention reads them, for attention's packed_keys: caches that are read many times.
 
@@ -245,33 +366,59 @@ class Gradients(NamedTuple):
 
 def attention_backward(
     q: Any,
-    k: Any,
-    v: Any,
-    out: Any,
-    dout: Any,
-    lse: Any,
+    k: TensorLike,
+    v: TensorLike,
+    out: TensorLike,
+    dout: TensorLike,
+    lse: TensorLike,
     *,
     gradient_type: Any = None,
     threads: int | None = 1,
     scale: float | None = None,
     softcap: float | None = None,
-    query_scales: Any = None,
-    alibi_slopes: Any = None,
-    sinks: Any = None,
-    bias: Any = None,
-    mask: Any = None,
+    query_scales: TensorLike | None = None,
+    alibi_slopes: TensorLike | None = None,
+    sinks: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    mask: TensorLike | None = None,
     causal: Causal = False,
     causal_offset: int | None = None,
     window_left: int | None = None,
     window_right: int | None = None,
     window_chunk: int | None = None,
-    kv_lengths: Any = None,
-    q_offsets: Any = None,
-    kv_offsets: Any = None,
+    kv_lengths: TensorLike | None = None,
+    q_offsets: TensorLike | None = None,
+    kv_offsets: TensorLike | None = None,
     arithmetic: Arithmetic = None,
     out_type: Any = None,
 ) -> Gradients:
-    """DOC2"""
+    """The gradients of an attention call with these options, whose results were out and lse.
+
+    q, k and v are those of attention. out and dout, the gradient of out, have the shape and type of attention's result, and
+    lse is its log-sum-exp. All may be tensors of PyTorch; the gradients are some where q is one.
+
+    dq, dk and dv have the shapes and types of q, k and v; gradient_type="f32" keeps the gradients of 16-bit tensors in f32.
+    Tokens of no sequence have zeros there, and so have keys that no query sees. dbias and dsinks are None without a bias
+    and without sinks. dbias has the shape of bias, and is summed over what bias repeats; its last dimension must be kv_len.
+    Both have the type of lse.
+
+    The options must be those of the call: scale, softcap, query_scales, alibi_slopes, sinks, bias, mask, causal,
+    causal_offset, window_left, window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, arithmetic and out_type, as
+    attention describes them. There are no gradients of query_scales and alibi_slopes, nor next to keys and values in
+    pages, packed keys and int8.
+
+    threads: 1 by default, None for all CPUs. Every number of threads gives the same bits.
+
+    A TypeError or a ValueError is what attention refuses, an out, dout or lse of another shape or type than attention's
+    results, another gradient_type than None and "f32", or a bias whose last dimension is not kv_len.
+
+    >>> q, k, v = np.ones((1, 2)), np.ones((3, 2)), np.ones((3, 2))
+    >>> out, lse = rapt.attention(q, k, v, return_lse=True)
+    >>> rapt.attention_backward(q, k, v, out, np.ones((1, 2)), lse).dk
+    array([[0., 0.],
+           [0., 0.],
+           [0., 0.]])
+    """
     wide = type_choice(_GRADIENT_TYPES, "gradient_type", gradient_type)
     call = _call(
         q, k, v, scale, softcap, query_scales, alibi_slopes, sinks, bias, mask, causal, causal_offset, window_left,

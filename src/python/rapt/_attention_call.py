@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ._arguments import choice, flag, integer, number, shown, type_choice
+from ._arguments import LARGEST, choice, flag, integer, number, shown, type_choice
 from ._arrays import (
+    DTYPES,
     OUT_TYPES,
+    SUFFIXES,
+    Array,
     address,
     arithmetic_type,
     as_array,
     as_integers,
     as_mask,
     as_numbers,
+    as_output,
     broadcast,
     broadcast_rows,
     check_output,
@@ -29,7 +33,6 @@ from ._attention_errors import error
 from ._library import ARITHMETIC, CAUSAL, F32, I8, AttentionOptions, Strides
 
 BLOCK = 64  # keys of a block of packed keys
-Array = np.ndarray[Any, Any]
 
 
 def four_dimensions(array: Array, name: str) -> Array:
@@ -56,11 +59,12 @@ class AttentionCall:
 
     __slots__ = (
         "q", "k", "v", "options", "kept", "number", "bias", "q_offsets", "kv_offsets", "kv_batch", "packed_keys", "strided",
-        "kv_lengths", "block_table",
+        "kv_lengths", "block_table", "copied",
     )  # fmt: skip
 
     def __init__(self, q: Any, k: Any, v: Any, packed_keys: bool, arithmetic: str | None, out_type: Any) -> None:
-        self.q, self.k, self.v = q, k, v = _tensor(q, "q"), _tensor(k, "k"), _tensor(v, "v")
+        self.copied = ""  # the last tensor whose strides the library cannot take
+        self.q, self.k, self.v = q, k, v = self._tensor(q, "q"), self._tensor(k, "k"), self._tensor(v, "v")
         self.kept: list[Array] = []
         self.bias: Array | None = None
         self.q_offsets: Array | None = None
@@ -78,6 +82,16 @@ class AttentionCall:
             o.arithmetic = choice(ARITHMETIC, "arithmetic", arithmetic)
         self.number = arithmetic_type(q_type)
         self._set_shape()
+
+    def _tensor(self, x: Any, name: str) -> Array:
+        """A tensor that is read where it is, or copied where the library cannot take its strides."""
+        array = as_array(x, name)
+        if array.flags.c_contiguous:
+            return array
+        fitting = readable(array)
+        if fitting is not array:
+            self.copied = name
+        return fitting
 
     @property
     def out_shape(self) -> tuple[int, ...]:
@@ -165,7 +179,7 @@ class AttentionCall:
 
     def _integers(self, name: str, x: Any) -> Array:
         array = as_integers(x, name)
-        narrow = np.asarray(array, np.int32, order="C")
+        narrow = np.array(array, np.int32, order="C")  # a copy, which stays as it has been checked
         if not np.array_equal(narrow, array):
             raise ValueError(f"{name} holds a number beyond int32")
         setattr(self.options, name, self._keep(narrow))
@@ -203,9 +217,11 @@ class AttentionCall:
         for name, scales in (("k_scales", k_scales), ("v_scales", v_scales)):
             if scales is None:
                 raise ValueError(f"keys and values of int8 need {name}")
-        if group and (group not in (32, 64, 128) or o.qk_dim % group or o.v_dim % group):
+        if group not in (0, 32, 64, 128):
+            raise ValueError(f"scale_group is {group}, not 32, 64 or 128")
+        if group and (o.qk_dim % group or o.v_dim % group):
             raise ValueError(
-                f"scale_group is {group}, not 32, 64 or 128, or it does not divide heads of {o.qk_dim} and {o.v_dim}"
+                f"scale_group is {group}, which does not divide heads of {o.qk_dim} and {o.v_dim} elements"
             )
         o.scale_group = group
         self._set_strides()  # those of the scales are parts of them
@@ -304,15 +320,16 @@ class AttentionCall:
             if self.q_offsets is not None:
                 zero_gaps(result, -2, self.q_offsets)
         else:
-            result = check_output(as_array(x, "out"), "out", shape, (o.out_type,))
+            result = check_output(as_output(x, "out"), "out", shape, (o.out_type,))
         if self.q_offsets is not None or not result.flags.c_contiguous:
             o.out_strides = tensor_strides(four_dimensions(result, "out"))
         return result
 
     def result_of_forward(self, x: Any, name: str) -> Array:
-        array = _tensor(x, name)
+        array = self._tensor(x, name)
         if array.shape != self.out_shape or element_type(array, name) != self.options.out_type:
-            raise ValueError(f"{name} is {array.dtype.name} of the shape {array.shape}, which is not the output's")
+            wanted = f"{SUFFIXES[self.options.out_type]} of {self.out_shape}"
+            raise ValueError(f"{name} is {array.dtype.name} of the shape {array.shape}, not {wanted}")
         return array
 
     def new_lse(self) -> Array:
@@ -323,7 +340,8 @@ class AttentionCall:
     def set_lse(self, x: Any) -> None:
         lse = as_array(x, "lse")
         if lse.shape != self.out_shape[:-1] or element_type(lse, "lse") != self.number:
-            raise ValueError(f"lse is {lse.dtype.name} of the shape {lse.shape}, not of {self.out_shape[:-1]}")
+            wanted = np.dtype(DTYPES[self.number]).name
+            raise ValueError(f"lse is {lse.dtype.name} of the shape {lse.shape}, not {wanted} of {self.out_shape[:-1]}")
         self._set_lse(np.ascontiguousarray(lse) if lse.ndim else lse)
 
     def _set_lse(self, lse: Array) -> None:
@@ -354,12 +372,6 @@ class AttentionCall:
             raise error(status, self)
 
 
-def _tensor(x: Any, name: str) -> Array:
-    """A tensor that is read where it is, or copied where the library cannot take its strides."""
-    array = as_array(x, name)
-    return array if array.flags.c_contiguous else readable(array)
-
-
 def _four(array: Array, name: str) -> tuple[int, ...]:
     shape = array.shape
     if len(shape) == 4:
@@ -385,13 +397,18 @@ def _causal(causal: Any) -> int:
     return CAUSAL[causal]
 
 
+_WINDOWS = {
+    "window_left": "w are the w keys that end at a query's position, its own included (FlashInfer's window_left of w - 1)",
+    "window_right": "w are the w keys that begin at a query's position, its own included",
+    "window_chunk": "w are the keys of the chunk of w keys that has a query's position",
+}
+
+
 def _window(keys: Any, name: str) -> int:
-    if name == "window_left" and not isinstance(keys, np.ndarray) and keys == -1:
-        raise ValueError(
-            "window_left is -1, which is off in FlashInfer: here None or 0 is off, and w are the w keys that end at a "
-            "query's position, which FlashInfer calls w - 1"
-        )
-    return integer(keys, name)
+    number_of_keys = integer(keys, name, -LARGEST)
+    if number_of_keys < 0:
+        raise ValueError(f"{name} is {number_of_keys}, but it is off as None or 0, not as -1: {_WINDOWS[name]}")
+    return number_of_keys
 
 
 def _scales_with_strides(scales: Array, strides: list[int], per_scale: int, name: str) -> Array:

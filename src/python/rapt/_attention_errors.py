@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._arrays import SUFFIXES
-from ._library import F64, I8, C
+from ._library import F64, I8, REPEAT, C
 from ._status import Status
 
 if TYPE_CHECKING:
     from ._attention_call import AttentionCall
 
 _LARGEST_DIM = 1 << 20
+_STRIDES = ("batch", "head", "token")
 
 
 def error(status: int, call: AttentionCall) -> Exception:
@@ -107,7 +108,9 @@ def _overlap(call: AttentionCall) -> str:
 
 
 def _out_strides(call: AttentionCall) -> str:
-    return "two rows of out overlap each other"
+    o = call.options
+    strides = [0 if stride == REPEAT else stride for stride in (getattr(o.out_strides, name) for name in _STRIDES)]
+    return f"out has strides of {strides} elements from batch, head and token to the next, with which rows overlap"
 
 
 def _size(call: AttentionCall) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 
+from ._arguments import shown
 from ._library import C, check
 
 _ASKED = os.environ.get("RAPT_ISA", "")  # as the library reads it: once, by its first call
@@ -48,7 +49,12 @@ def isa_status() -> str | None:
 
 
 def force_isa(name: str | None) -> None:
-    """Chooses a level for the whole process; None chooses the best one again."""
+    """Chooses the level `name`, such as "avx2", for the whole process; None chooses the best one again.
+
+    A ValueError is a name that no level has, or one that this CPU lacks. A TypeError is no name.
+    """
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name is {shown(name)}, not the name of a level")
     check(C.rapt_force_isa(None if name is None else name.encode()))
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from ctypes import byref, c_size_t
+from ctypes import byref, c_size_t, c_void_p
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar, Union, overload
 
 import numpy as np
 
-from ._arguments import choice, integer, shown, type_choice
+from ._arguments import by_name, choice, integer, shown, type_choice
 from ._arrays import (
     DTYPES,
     OUT_TYPES,
     SUFFIXES,
+    Array,
     TensorLike,
     Torch,
     address,
@@ -29,11 +30,12 @@ from ._arrays import (
     input_matrix,
     output_rows,
 )
-from ._library import ARITHMETIC, BF16, F16, F32, F64, I4, I8, U4, C, LinearOptions, check
+from ._library import ARITHMETIC, BF16, F16, F32, F64, I4, I8, U4, C, LinearOptions, MatrixStrides, check
 from ._linear_errors import error
+from ._prepared import Prepared, joins
 from ._status import Status
 from ._threads import run_tasks, thread_count
-from ._workspace import SMALL, kept_workspace, larger_workspace
+from ._workspace import SMALL, Workspace, kept_workspace, larger_workspace
 
 BLOCK = 64  # outputs of a block of packed weights
 QUANTIZED = {"i8": I8, "i4": I4, "u4": U4}
@@ -41,7 +43,6 @@ ROW = 2 * sys.maxsize + 1  # x_group of a whole row
 SCALE_GROUPS = (0, 16, 32, 64, 128, 256)
 _NUMBERS = {"f32": F32, "f16": F16, "bf16": BF16}
 
-Array = np.ndarray[Any, Any]
 Integers = Literal["i8", "i4", "u4"]
 Arithmetic = Literal["default", "f32", "bf16", "i8", None]
 
@@ -165,6 +166,9 @@ def pack_weights(w: Any) -> PackedWeights:
     have one type and as many inputs, and become one layer, whose outputs are those of the first matrix, then those of the
     second, and so on: pack_weights([wq, wk, wv]). Only matrices before the last whose outputs are no multiple of 64 make it
     copy them first.
+
+    A TypeError is int8, which pack_quantized takes, or matrices of several types. A ValueError is no matrix, one without
+    inputs, or matrices of other inputs.
     """
     several = isinstance(w, (list, tuple))
     names = [f"w[{i}]" for i in range(len(w))] if several else ["w"]
@@ -197,6 +201,8 @@ def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[Array, Arra
     x is [rows][inputs] of f32, f16 or bf16. `group` adjacent inputs of a row share a scale; 0: the whole row. The result is q,
     int8 [rows][inputs] for type "i8" or uint8 [rows][(inputs + 1) / 2] for "i4", and scales, float32 [rows][groups]. rapt.h
     has the rule. pack_quantized takes both as they are.
+
+    A TypeError is f64 or int8. A ValueError is no matrix, another type of integers, or a group below 0.
 
     >>> q, scales = rapt.quantize_rows(np.array([[1, -2, 4]], np.float32))
     >>> q
@@ -357,6 +363,10 @@ def pack_quantized(
         kept["w_zeros"] = _zeros(zeros, (shape[0], groups))
     if codebook is not None:
         kept["w_codebook"] = _codebook(codebook)
+    if shape[0] == 0:  # the library writes nothing, not even a header that names parts
+        options = _packed_options(shape, w_type)
+        options.scale_group = scale_group
+        return PackedWeights(shape, type, np.zeros(_count(C.rapt_linear_packed_length, options), np.uint8), scale_group)
     for name, array in kept.items():
         setattr(options, name, address(array))
     data = np.empty(_count(C.rapt_linear_packed_length, options), np.uint8)
@@ -370,19 +380,20 @@ def _row_list(x: Any, name: str, rows_of: int, matrix_name: str) -> Array:
         raise ValueError(f"{name} has {rows.ndim} dimensions, not 1")
     if rows.size > 0 and (rows.min() < 0 or rows.max() >= rows_of):
         raise ValueError(f"{name} leads out of the {rows_of} rows of {matrix_name}")
-    return np.ascontiguousarray(rows, np.uintp)
+    return np.array(rows, np.uintp, order="C")  # a copy, which stays as it has been checked
 
 
 class _Call:
     """The options of one call, and the arrays that they point to."""
 
-    __slots__ = ("x", "weights", "options", "kept", "rows_shape", "outputs")
+    __slots__ = ("x", "weights", "options", "kept", "rows_shape", "outputs", "copied")
 
     def __init__(self, x: Any, w: Any, arithmetic: Any, x_group: int, out_type: Any) -> None:
         self.x = x = as_array(x, "x")
         if x.ndim == 0:
             raise ValueError("x has no dimension")
         self.kept: list[Array] = []
+        self.copied = ""  # the last tensor whose strides the library cannot take
         self.rows_shape = x.shape[:-1]
         self.options = o = LinearOptions()
         o.x_type = x_type = _floating_type(x, "x")
@@ -417,9 +428,9 @@ class _Call:
         weights = _matrix(w, "w")
         self.options.w_type = self._type(weights, "w")
         shape = weights.shape[0], weights.shape[1]
-        if not weights.flags.c_contiguous:
-            weights, self.options.w_strides = input_matrix(weights)
         self.weights = weights
+        if not weights.flags.c_contiguous:
+            self.weights, self.options.w_strides = self._readable(weights, "w")
         return shape
 
     def _type(self, array: Array, name: str) -> int:
@@ -429,6 +440,12 @@ class _Call:
                 f"{name} has elements of {array.dtype.name} next to an x of {self.x.dtype.name}: f64 goes only with f64"
             )
         return rapt_type
+
+    def _readable(self, array: Array, name: str) -> tuple[Array, MatrixStrides]:
+        matrix, strides = input_matrix(array)
+        if matrix is not array:
+            self.copied = name
+        return matrix, strides
 
     def keep(self, array: Array) -> int:
         self.kept.append(array)
@@ -446,7 +463,7 @@ class _Call:
         else:
             o.rows = x.size // o.in_features
         if not x.flags.c_contiguous:
-            self.x, o.x_strides = input_matrix(x)
+            self.x, o.x_strides = self._readable(x, "x")
 
     def output(self, out: Any, y_rows: Any, like: Array) -> Array:
         o = self.options
@@ -485,18 +502,44 @@ class _Call:
         addend = as_array(add, "add")
         o.add_type = self._type(addend, "add")
         whole = broadcast(addend, shape, "add")
-        rows = as_rows(whole) or as_rows(np.ascontiguousarray(whole))
-        assert rows is not None
+        rows = as_rows(whole)
+        if rows is None:
+            self.copied = "add"
+            rows = as_rows(np.ascontiguousarray(whole))
+        assert rows is not None  # of a contiguous array
         o.add, o.add_stride = self.keep(rows.array), rows.stride
 
-    def run(self, result: Array, threads: int | None) -> None:
+    @property
+    def work(self) -> int:
+        """Multiplications with an addition."""
         o = self.options
-        if o.rows * o.in_features * o.out_features <= SMALL:
+        return int(o.rows * o.in_features * o.out_features)
+
+    def run(self, result: Array, threads: int | None) -> None:
+        work = self.work
+        if work <= SMALL:
             if threads != 1:
                 thread_count(threads)
             self._run_at_once(result)
         else:
-            self._run_tasks(result, thread_count(threads, o.rows * o.in_features * o.out_features))
+            self._run_tasks(result, thread_count(threads, work))
+
+    def prepared(self, result: Array, returned: Any, threads: int | None) -> Prepared[Any]:
+        thread_count(threads)
+        if self.work > SMALL:
+            return Prepared(self.run, (result, threads), returned, self, self.copied)
+        o = self.options
+        workspace = Workspace(_count(C.rapt_linear_workspace, o))
+        addresses = (c_void_p(address(array)) for array in (self.x, self.weights, result))
+        scratch = c_void_p(workspace.address), c_size_t(workspace.size)
+        return Prepared(
+            C.rapt_linear,
+            (*addresses, byref(o), *scratch),
+            returned,
+            (self, result, workspace),
+            self.copied,
+            lambda status: _check(status, o),
+        )
 
     def _run_at_once(self, result: Array) -> None:
         o, workspace = self.options, kept_workspace()
@@ -594,6 +637,24 @@ def linear(
     array([[5., 7., 9.],
            [5., 7., 9.]], dtype=float32)
     """
+    call, result = _call(x, w, bias, row_scales, add, x_rows, y_rows, arithmetic, x_group, out_type, out)
+    call.run(result, threads)
+    return in_kind_of(x, result) if out is None else out
+
+
+def _call(
+    x: Any,
+    w: Any,
+    bias: Any,
+    row_scales: Any,
+    add: Any,
+    x_rows: Any,
+    y_rows: Any,
+    arithmetic: Arithmetic,
+    x_group: int,
+    out_type: Any,
+    out: Any,
+) -> tuple[_Call, Array]:
     call = _Call(x, w, arithmetic, x_group, out_type)
     like = call.x
     call.set_x(x_rows, y_rows)
@@ -604,5 +665,15 @@ def linear(
         call.set_row_scales(row_scales)
     if add is not None:
         call.set_add(add, result.shape)
-    call.run(result, threads)
-    return in_kind_of(x, result) if out is None else out
+    return call, result
+
+
+def _prepare_linear(*arguments: Any, **options: Any) -> Prepared[Any]:
+    given = by_name(linear, arguments, options)
+    threads = given.pop("threads")
+    call, result = _call(**given)
+    out = given["out"]
+    return call.prepared(result, in_kind_of(given["x"], result) if out is None else out, threads)
+
+
+joins(linear, _prepare_linear)

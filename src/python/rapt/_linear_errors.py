@@ -13,16 +13,17 @@ _FOLD = 512  # inputs of a group of weights without scale groups
 def error(status: int, o: LinearOptions) -> ValueError:
     """The exception that names the argument. The library has written nothing."""
     types = f"x of {_NAMES[o.x_type]} and w of {_NAMES[o.w_type]}"
+    sizes = f"{o.out_features} outputs and {o.in_features} inputs"
+    damaged = f"the packed weights are damaged, or not those of {sizes} of {_NAMES[o.w_type]}"
     texts = {
         Status.OVERLAP: "out overlaps an input: it may be exactly add, and nothing else",
-        Status.SIZE: f"{o.rows} rows, {o.in_features} inputs and {o.out_features} outputs are larger than memory can be",
+        Status.SIZE: f"weights of {sizes} and {o.rows} rows of x are larger than memory can be",
         Status.ARITHMETIC: f"{types} have no arithmetic {_arithmetic(o)!r}",
-        Status.PACKED: (
-            f"the packed weights are damaged, or not those of {o.out_features} outputs and {o.in_features} inputs of "
-            f"{_NAMES[o.w_type]}"
-        ),
+        Status.PACKED: damaged,
+        Status.W_SCALES: damaged,  # a header says which parts the weights have
+        Status.W_ZEROS: damaged,
         Status.SCALE_GROUP: f"scale_group is {o.scale_group}, not 0, 16, 32, 64, 128 or 256",
-        Status.W_CODEBOOK: "arithmetic is 'i8', which weights with a codebook do not have",
+        Status.W_CODEBOOK: "arithmetic is 'i8', which weights with a codebook do not have" if o.packed_w else damaged,
         Status.X_GROUP: _x_group(o),
     }
     return ValueError(texts.get(Status(status)) if status in texts else C.rapt_status_text(status).decode())

@@ -19,6 +19,15 @@ class Prepared(Generic[Result]):
     """A call with its arguments, which keeps every array of it alive. Calling it computes anew and gives the result.
 
     Every run writes the same memory: a result that is needed later is copied. Two threads must not run it at once.
+
+    prepare makes it. What it is made of is for the modules that join prepare:
+
+    function    function(*arguments) computes, and returns a status of the library or None
+    arguments   what function takes, converted once
+    result      what a run returns, which is the memory that function writes
+    kept        whatever holds the arrays and structs that the arguments point to
+    copied      the name of a tensor that arguments have as a copy, because the library cannot take its strides; or ""
+    failed      raises the exception of a status
     """
 
     __slots__ = ("_function", "_arguments", "_result", "_kept", "copied", "_failed")
@@ -32,13 +41,6 @@ class Prepared(Generic[Result]):
         copied: str = "",
         failed: Callable[[int], object] = check,
     ) -> None:
-        """function(*arguments) computes, and returns a status of the library or None.
-
-        result   what a run returns, which is the memory that function writes
-        kept     whatever holds the arrays and structs that the arguments point to
-        copied   the name of a tensor that `arguments` have as a copy, because the library cannot take its strides
-        failed   raises the exception of a status
-        """
         self._function = function
         self._arguments = arguments
         self._result = result

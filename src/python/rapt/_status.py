@@ -19,7 +19,6 @@ class Status(IntEnum):
     BLOCK_TABLE = 43
     PACKED_KEYS = 45
     WORKSPACE = 47
-    Y_STRIDES = 79
     PACKED = 65
     SCALE_GROUP = 66
     W_SCALES = 67

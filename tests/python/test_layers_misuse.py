@@ -1,0 +1,124 @@
+"""Odd arguments to attention and linear layers: a ValueError or a TypeError that has the user's words, and nothing else."""
+
+import numpy as np
+import pytest
+from test_misuse import ODD
+
+import rapt
+from rapt import _library
+
+# Words of the C interface, which a caller of Python never wrote.
+WORDS_OF_C = ("->", "RAPT_", "rapt_", " null", "q_heads", "qk_dim", "v_dim", "kv_len ", "w_strides", "enum", "span")
+
+
+def ones(*shape, dtype=np.float32):
+    return np.ones(shape, dtype)
+
+
+def attention(**change):
+    return rapt.attention(**{"q": ones(2, 4, 3, 8), "k": ones(2, 2, 5, 8), "v": ones(2, 2, 5, 8), **change})
+
+
+def packed_attention(**change):
+    k = ones(2, 2, 64, 8)
+    return rapt.attention(**{"q": ones(2, 4, 3, 8), "k": rapt.pack_keys(k), "v": k, "packed_keys": True, **change})
+
+
+def int8_attention(**change):
+    k, scales = ones(2, 2, 5, 32, dtype=np.int8), ones(2, 2, 5)
+    return rapt.attention(**{"q": ones(2, 4, 3, 32), "k": k, "v": k, "k_scales": scales, "v_scales": scales, **change})
+
+
+def sequences(**change):
+    tensors = {"q": ones(4, 6, 8), "k": ones(2, 9, 8), "v": ones(2, 9, 8)}
+    return rapt.attention(**{**tensors, "q_offsets": [0, 2, 6], "kv_offsets": [0, 4, 9], **change})
+
+
+def pages(**change):
+    k = ones(3, 2, 16, 8)
+    return rapt.attention(**{"q": ones(2, 4, 3, 8), "k": k, "v": k, "block_table": [[0, 1], [2, 0]], **change})
+
+
+def backward(**change):
+    out = ones(2, 4, 3, 8)
+    tensors = {"q": out, "k": ones(2, 2, 5, 8), "v": ones(2, 2, 5, 8), "out": out, "dout": out, "lse": ones(2, 4, 3)}
+    return rapt.attention_backward(**{**tensors, **change})
+
+
+def linear(**change):
+    return rapt.linear(**{"x": ones(2, 4), "w": ones(3, 4), **change})
+
+
+def quantized(**change):
+    return rapt.linear(**{"x": ones(2, 4), "w": rapt.pack_quantized(ones(3, 4, dtype=np.int8), "i8"), **change})
+
+
+def pack_quantized(**change):
+    return rapt.pack_quantized(**{"q": ones(3, 4, dtype=np.uint8), "type": "u4", **change})
+
+
+def dequantize(**change):
+    return rapt.dequantize_rows(**{"q": ones(3, 4, dtype=np.uint8), "type": "u4", **change})
+
+
+SCORES = ["scale", "softcap", "query_scales", "alibi_slopes", "sinks", "bias", "mask", "causal", "causal_offset",
+          "window_left", "window_right", "window_chunk", "kv_lengths"]  # fmt: skip
+CALLS = {
+    "attention": (attention, ["q", "k", "v", *SCORES, "packed_keys", "return_lse", "out", "threads", "arithmetic", "out_type",
+                              "k_scales", "scale_group"]),
+    "packed keys": (packed_attention, ["q", "k", "v", "packed_keys", "kv_lengths"]),
+    "int8": (int8_attention, ["q", "k", "v", "k_scales", "v_scales", "scale_group", "arithmetic", "out_type"]),
+    "sequences": (sequences, ["q", "k", "v", "q_offsets", "kv_offsets", "kv_lengths", "bias", "mask", "block_table"]),
+    "pages": (pages, ["q", "k", "v", "block_table", "kv_lengths", "mask", "kv_offsets"]),
+    "backward": (backward, ["q", "k", "v", "out", "dout", "lse", *SCORES, "gradient_type", "threads", "arithmetic", "out_type",
+                            "q_offsets", "kv_offsets"]),
+    "pack_keys": (rapt.pack_keys, ["k"]),
+    "linear": (linear, ["x", "w", "bias", "row_scales", "add", "x_rows", "y_rows", "arithmetic", "x_group", "out_type", "out",
+                        "threads"]),
+    "quantized": (quantized, ["x", "arithmetic", "x_group", "out_type"]),
+    "pack_weights": (rapt.pack_weights, ["w"]),
+    "pack_quantized": (pack_quantized, ["q", "type", "scales", "in_features", "scale_group", "zeros", "offsets", "codebook"]),
+    "dequantize_rows": (dequantize, ["q", "type", "scales", "in_features", "group", "zeros", "offsets", "codebook", "out_type"]),
+    "quantize_rows": (lambda x=ones(2, 4), **change: rapt.quantize_rows(x, **change), ["x", "type", "group"]),
+    "PackedWeights": (lambda shape=(3, 4), type="f32", data=bytes(64 * 16), scale_group=0:
+                      rapt.PackedWeights(shape, type, data, scale_group), ["shape", "type", "data", "scale_group"]),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CALLS)
+def test_odd_arguments(name, monkeypatch):
+    function, arguments = CALLS[name]
+    monkeypatch.setattr(_library.C, "rapt_status_text", lambda status: pytest.fail(f"status {status} has C's words"))
+    if not name.startswith("pack_"):
+        function()
+    wrong = []
+    for argument in arguments:
+        for odd in [*ODD, np.ma.masked_array(ones(2, 4)), np.nan, -1, [-1], [10**30], [None], ["a"], [[]]]:
+            try:
+                function(**{argument: odd})
+            except (TypeError, ValueError) as error:
+                if type(error) not in (TypeError, ValueError) or any(
+                    word in str(error) for word in (*WORDS_OF_C, "expected ")
+                ):
+                    wrong.append((argument, odd, error))
+            except Exception as error:
+                wrong.append((argument, odd, error))
+    assert not wrong, "\n".join(f"{a}={odd!r:.60}: {type(e).__name__} {e}" for a, odd, e in wrong)
+
+
+@pytest.mark.parametrize("call, names", [
+    (attention, ["q", "k", "v", "bias", "mask", "query_scales", "sinks", "alibi_slopes", "kv_lengths", "out"]),
+    (int8_attention, ["k_scales", "v_scales"]), (sequences, ["q_offsets", "kv_offsets"]), (pages, ["block_table"]),
+    (backward, ["q", "k", "v", "out", "dout", "lse", "bias"]), (rapt.pack_keys, ["k"]), (rapt.pack_weights, ["w"]),
+    (linear, ["x", "w", "bias", "row_scales", "add", "x_rows", "y_rows", "out"]), (rapt.quantize_rows, ["x"]),
+    (pack_quantized, ["q", "scales", "zeros", "offsets", "codebook"]),
+    (dequantize, ["q", "scales", "zeros", "offsets", "codebook"]),
+])  # fmt: skip
+def test_masked_arrays_are_refused(call, names):
+    for name in names:
+        more = {"out": ones(2, 3)} if name == "y_rows" else {}
+        with pytest.raises(TypeError, match=f"{name} is a masked array"):
+            call(**{**more, name: np.ma.masked_array([[1, 1]])})
+    with pytest.raises(TypeError, match="data is a masked array"):
+        rapt.PackedWeights((3, 4), "f32", np.ma.masked_array(np.zeros(1024, np.uint8)))

@@ -1,0 +1,213 @@
+"""Every status that attention and linear layers can meet from Python, and what it says: Python's names, and numbers."""
+
+import re
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import as_strided
+
+import rapt
+from rapt import _attention_call, _attention_errors, _linear
+from rapt._status import Status
+
+F = np.float32
+Q, K = np.ones((2, 4, 9, 16), F), np.ones((2, 2, 21, 16), F)
+X, W = np.ones((6, 64), F), np.ones((64, 64), F)
+
+OF_C = r"->|\b(q|kv)_heads\b|\b(q|kv)_len\b|_dim\b|RAPT|rapt_|\bnull\b|_features\b|\bw_|\b[xy]_(type|stride)|_t\b|workspace"
+
+
+def attention(changes=None, q=Q, k=K, v=K, **options):
+    return rapt.attention(q, k, v, **options, **(changes or {}))
+
+
+def backward(q=Q, k=K, v=K, **options):
+    out = np.ones((*q.shape[:-1], v.shape[-1]), q.dtype)
+    return rapt.attention_backward(
+        q, k, v, out, out, np.ones(q.shape[:-1], float if q.dtype == float else F), **options
+    )
+
+
+def int8(**options):
+    k, scales = np.ones((2, 2, 21, 64), np.int8), np.ones((2, 2, 21))
+    return rapt.attention(np.ones((2, 4, 9, 64), F), k, k, **{"k_scales": scales, "v_scales": scales, **options})
+
+
+def doubles(function, **options):
+    return function(q=Q.astype(float), k=K.astype(float), v=K.astype(float), **options)
+
+
+def ragged(**options):
+    return rapt.attention(Q[0], K[0], K[0], q_offsets=[0, 4, 9], kv_offsets=[0, 4, 21], **options)
+
+
+def of_size(tokens):
+    k = np.broadcast_to(F(1), (1, tokens, 1))
+    return rapt.attention(np.ones((1, 1, 1), F), k, k)
+
+
+PAGES = np.ones((4, 2, 16, 16), F)
+BETWEEN = "its magnitude must be from 1.175e-38 to 2.359e+38 in float32"
+SOFTCAP = "0 (off) or from 1.175e-38 to 3.403e+38 in float32, and so is the magnitude of scale / softcap, which is"
+FLOAT64 = "do not go together: float64 goes only with float64"
+
+# Calls, their statuses, and messages. Both attention and its gradient have the calls that name `function`.
+ATTENTION = [
+    (lambda f: f(q=np.ones((2, 3, 9, 16), F)), Status.HEADS, "q has 3 heads and k 2: 3 is no multiple of 2"),
+    (lambda f: f(scale=1e39), Status.SCALE, f"scale is 1e+39: {BETWEEN}"),
+    (lambda f: f(scale=float("nan")), Status.SCALE, f"scale is nan: {BETWEEN}"),
+    (lambda f: f(softcap=-1.0), Status.SOFTCAP, f"softcap is -1.0: {SOFTCAP} -0.25"),
+    (lambda f: f(softcap=1e38, scale=1e-5), Status.SOFTCAP, f"softcap is 1e+38: {SOFTCAP} 1e-43"),
+    (lambda f: f(q=Q.astype(float)), Status.TYPE, f"q of float64 and k and v of float32 {FLOAT64}"),
+    (lambda f: f(k=K.astype(float), v=K.astype(float)), Status.TYPE, f"q of float32 and k and v of float64 {FLOAT64}"),
+    (lambda f: f(q=Q.astype(np.int8)), Status.TYPE, "q has elements of int8: only k and v may have them"),
+    (lambda f: f(arithmetic="bf16"), Status.ARITHMETIC,
+     "arithmetic is 'bf16', which needs a q, k and v of bf16, not q of float32 and k and v of float32"),
+    (lambda f: f(arithmetic="i8"), Status.ARITHMETIC,
+     "arithmetic is 'i8', which only linear has: attention has 'f32' and 'bf16'"),
+    (lambda f: f(kv_lengths=[3, -1]), Status.KV_LENGTHS, "kv_lengths[1] is -1, but sequence 1 has 21 keys"),
+    (lambda f: f(kv_lengths=[22, 1]), Status.KV_LENGTHS, "kv_lengths[0] is 22, but sequence 0 has 21 keys"),
+]  # fmt: skip
+ONLY_ATTENTION = [
+    (lambda: attention(out_type="f64"), Status.TYPE, "out_type is 'f64' next to a q of float32: f64 goes only with f64"),
+    (lambda: doubles(attention, out_type="f32"), Status.TYPE,
+     "out_type is 'f32' next to a q of float64: f64 goes only with f64"),
+    (lambda: doubles(attention, arithmetic="f32"), Status.ARITHMETIC,
+     "arithmetic is 'f32' next to a q of float64, whose arithmetic is its own"),
+    (lambda: int8(arithmetic="bf16"), Status.ARITHMETIC,
+     "arithmetic is 'bf16', which needs a q, k and v of bf16, not q of float32 and k and v of int8"),
+    (lambda: attention(q=np.ones((1, 1, 4), F), k=np.ones((1, 1, 4), F), v=np.ones((1, 1, 2**20 + 1), F)), Status.DIM,
+     "heads of 4 and 1048577 elements: 1 to 1048576 are possible"),
+    (lambda: attention(v=(v := K.repeat(2, 1)), k=K.repeat(2, 1), out=v[:, :, :9]), Status.OVERLAP,
+     "out overlaps an input: it may be exactly q, where v has as many elements in a row, and nothing else"),
+    (lambda: attention(out=as_strided(np.ones(99, F), Q.shape, (4, 8, 12, 4))), Status.OUT_STRIDES,
+     "out has strides of [1, 2, 3] elements from batch, head and token to the next, with which rows overlap"),
+    (lambda: attention(out=as_strided(np.ones(999, F), Q.shape, (0, 0, 64, 4))), Status.OUT_STRIDES,
+     "out has strides of [0, 0, 16] elements from batch, head and token to the next, with which rows overlap"),
+    (lambda: ragged(kv_lengths=[5, 2]), Status.KV_LENGTHS, "kv_lengths[0] is 5, but sequence 0 has 4 keys"),
+    (lambda: attention(k=PAGES, v=PAGES, block_table=[[1, 2], [0, -3]]), Status.BLOCK_TABLE,
+     "block_table[1, 1] is -3: no page has that number"),
+    (lambda: rapt.attention(Q[0], rapt.pack_keys(K[0]), K[0], packed_keys=True, q_offsets=[0, 9], kv_offsets=[0, 21]),
+     Status.PACKED_KEYS, "packed_keys is True next to kv_offsets: packed keys of sequences end to end are not possible"),
+    (lambda: of_size(2**60), Status.SIZE,
+     f"q of (1, 1, 1), k of (1, {2**60}, 1) and v of (1, {2**60}, 1) are larger than memory can be"),
+    # What Python finds itself has no status.
+    (lambda: rapt.attention_backward(Q, K, K, Q, Q, Q[..., :1]), None,
+     "lse is float32 of the shape (2, 4, 9, 1), not float32 of (2, 4, 9)"),
+    (lambda: rapt.attention_backward(Q, K, K, Q, Q[0], Q[..., 0]), None,
+     "dout is float32 of the shape (4, 9, 16), not f32 of (2, 4, 9, 16)"),
+    (lambda: attention(causal_offset=2**61), None, f"causal_offset is {2**61}, above {2**60}"),
+    (lambda: int8(scale_group=16), None, "scale_group is 16, not 32, 64 or 128"),
+    (lambda: int8(scale_group=128), None, "scale_group is 128, which does not divide heads of 64 and 64 elements"),
+    (lambda: int8(v_scales=None), None, "keys and values of int8 need v_scales"),
+    (lambda: attention(k_scales=1.0), None, "k_scales is for keys and values of int8, not of float32"),
+    (lambda: backward(k=K.astype(np.int8), v=K.astype(np.int8)), None, "k and v have elements of int8, which have no gradient"),
+    (lambda: attention(q_offsets=[0, 9]), None, "a tensor with q_offsets has no batch dimension, not one of 2"),
+    (lambda: attention(k=PAGES, v=PAGES, block_table=[[1, 2], [0, 4]]), None, "block_table names page 4 of 4"),
+    (lambda: attention(k=K[:, :, :9], v=K[:, :, :9], block_table=[[0], [1]]), None,
+     "v has pages of 9 keys: the length of a page is a multiple of 16"),
+    (lambda: rapt.pack_keys(np.ones(3, F)), None, "k has 1 dimensions, not at least 2"),
+    (lambda: rapt.pack_keys(np.ones((3, 0), F)), None, "k has rows of 0 elements, not of 1 to 1048576"),
+    (lambda: rapt.pack_keys(np.ones((1, 2**20 + 1), F)), None, "k has rows of 1048577 elements, not of 1 to 1048576"),
+    (lambda: rapt.pack_keys(np.ones((3, 4), np.int16)), None, "k has elements of int16, which rapt lacks"),
+]  # fmt: skip
+
+
+def quantized(type="i8", **options):
+    q, scales = rapt.quantize_rows(W, type, options.get("scale_group", 0))
+    return rapt.pack_quantized(q, type, scales, **options)
+
+
+def with_codebook():
+    return rapt.pack_quantized(np.ones((64, 32), np.uint8), "u4", np.ones((64, 1), F), codebook=np.ones(16))
+
+
+def damaged(at, change):
+    good = quantized()
+    data = good.data.copy()
+    data[at] ^= change
+    return rapt.PackedWeights(good.shape, good.type, data)
+
+
+DAMAGED = "the packed weights are damaged, or not those of 64 outputs and 64 inputs of i8"
+ROWS = "group of w, or 512)"
+LINEAR = [
+    (lambda: rapt.linear(x := X.copy(), W, out=x), Status.OVERLAP,
+     "out overlaps an input: it may be exactly add, and nothing else"),
+    (lambda: rapt.linear(X, W, arithmetic="bf16"), Status.ARITHMETIC, "x of f32 and w of f32 have no arithmetic 'bf16'"),
+    (lambda: rapt.linear(X, quantized(), arithmetic="bf16"), Status.ARITHMETIC,
+     "x of f32 and w of i8 have no arithmetic 'bf16'"),
+    (lambda: rapt.linear(X, rapt.pack_weights(W), arithmetic="i8"), Status.ARITHMETIC,
+     "x of f32 and w of f32 have no arithmetic 'i8'"),
+    (lambda: rapt.linear(X, with_codebook(), arithmetic="i8"), Status.W_CODEBOOK,
+     "arithmetic is 'i8', which weights with a codebook do not have"),
+    (lambda: rapt.linear(X, W, x_group=32), Status.X_GROUP, "x_group is 32, which has an effect only in arithmetic 'i8'"),
+    (lambda: rapt.linear(X, quantized(), x_group=-1), Status.X_GROUP,
+     "x_group is -1, which has an effect only in arithmetic 'i8'"),
+    (lambda: rapt.linear(X, quantized("i4", scale_group=32), arithmetic="i8", x_group=48), Status.X_GROUP,
+     f"x_group is 48, no multiple of 32 (the scale {ROWS}"),
+    (lambda: rapt.linear(X, quantized(), arithmetic="i8", x_group=48), Status.X_GROUP,
+     f"x_group is 48, no multiple of 512 (the scale {ROWS}"),
+    (lambda: rapt.linear(X, damaged(0, 255)), Status.PACKED, DAMAGED),
+    (lambda: damaged(36, 255), Status.W_SCALES, DAMAGED),
+    (lambda: damaged(41, 255), Status.W_ZEROS, DAMAGED),
+    (lambda: damaged(43, 255), Status.W_CODEBOOK, DAMAGED),
+    (lambda: rapt.PackedWeights((64, 64), "i4", b"0" * 2368, 48), Status.SCALE_GROUP,
+     "scale_group is 48, not 0, 16, 32, 64, 128 or 256"),
+    (lambda: rapt.pack_weights(np.broadcast_to(F(1), (2**50, 2**8))), Status.SIZE,
+     f"weights of {2**50} outputs and 256 inputs and 0 rows of x are larger than memory can be"),
+    (lambda: damaged(42, 255), None, "data has 4416 bytes, not the 4672 of (64, 64) in i8"),
+    (lambda: rapt.linear(X, W, out=as_strided(np.ones(999, F), (6, 64), (4, 4))), None,
+     "out has no single stride from row to row"),
+    (lambda: rapt.linear(X[:, 1:], W), None, "x has the shape (6, 63) and w (64, 64): other inputs"),
+    (lambda: rapt.linear(X, W.astype(float)), None, "w has elements of float64 next to an x of float32: f64 goes only with f64"),
+    (lambda: rapt.pack_weights(np.ones((3, 0))), None, "w has the shape (3, 0): no inputs"),
+    (lambda: rapt.pack_weights([W, W[:, 1:]]), None, "w[0] has the shape (64, 64) and w[1] (64, 63): other inputs"),
+    (lambda: rapt.pack_weights([W, W.astype(float)]), None, "w[0] has elements of float32 and w[1] float64"),
+    (lambda: rapt.pack_weights(W.astype(np.int8)), None, "w has elements of int8, which linear lacks"),
+    (lambda: rapt.quantize_rows(X.astype(float)), None, "x has elements of float64, which have no integers"),
+    (lambda: rapt.quantize_rows(X[0]), None, "x has 1 dimensions, not 2"),
+    (lambda: rapt.quantize_rows(X, "u4"), None, "type is 'u4', not one of i8, i4"),
+    (lambda: rapt.quantize_rows(X, group=-1), None, "group is -1, below 0"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def statuses(monkeypatch):
+    """Those that the library has returned."""
+    seen = []
+    for module in (_attention_call, _linear):
+        make = module.error
+        monkeypatch.setattr(module, "error", lambda status, call, make=make: seen.append(status) or make(status, call))
+    return seen
+
+
+def refused(call, status, message, statuses):
+    statuses.clear()
+    with pytest.raises((ValueError, TypeError)) as error:
+        call()
+    assert str(error.value) == message and not re.search(OF_C, message)
+    assert (statuses or [None])[-1] == status
+
+
+@pytest.mark.parametrize("function", [attention, backward])
+def test_attention_and_its_gradient(statuses, function):
+    for call, status, message in ATTENTION:
+        refused(lambda: call(function), status, message, statuses)
+
+
+def test_attention(statuses):
+    for case in ONLY_ATTENTION:
+        refused(*case, statuses)
+
+
+def test_linear(statuses):
+    for case in LINEAR:
+        refused(*case, statuses)
+
+
+def test_every_text_is_here():
+    texts = set(_attention_errors._TEXTS) | {Status.TYPE}
+    assert texts == {status for _, status, _ in ATTENTION + ONLY_ATTENTION if status is not None}
+    provoked = {status for *_, status, _ in ATTENTION + ONLY_ATTENTION + LINEAR if status is not None}
+    assert set(Status) - provoked == {Status.WORKSPACE}  # which is mended without a message
