@@ -252,6 +252,7 @@ def attention_backward(
     lse: Any,
     *,
     gradient_type: Any = None,
+    bias_gradient: bool = True,
     threads: int | None = 1,
     scale: float | None = None,
     softcap: float | None = None,
@@ -271,7 +272,10 @@ def attention_backward(
     arithmetic: Arithmetic = None,
     out_type: Any = None,
 ) -> Gradients:
-    """DOC2"""
+    """DOC2
+
+    bias_gradient: False leaves dbias out, which is then None.
+    """
     wide = type_choice(_GRADIENT_TYPES, "gradient_type", gradient_type)
     call = _call(
         q, k, v, scale, softcap, query_scales, alibi_slopes, sinks, bias, mask, causal, causal_offset, window_left,
@@ -288,7 +292,9 @@ def attention_backward(
 
     dq = gradient(call.q, "q", call.q_offsets)
     dk, dv = gradient(call.k, "k", call.kv_offsets), gradient(call.v, "v", call.kv_offsets)
-    dbias = None if call.bias is None else empty(call.bias.shape, call.number)
+    dbias = None
+    if flag(bias_gradient, "bias_gradient") and call.bias is not None:
+        dbias = empty(call.bias.shape, call.number)
     dsinks = None if sinks is None else empty((options.q_heads,), call.number)
     if options.batch == 0:
         thread_count(threads)
