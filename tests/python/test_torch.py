@@ -308,6 +308,23 @@ def test_results_of_bf16_have_the_arithmetic_that_gradients_need(calls):
     assert [options.get("arithmetic") for _, options in calls] == [None, "f32", "f32"]
 
 
+def test_small_gradients_start_no_thread(calls):
+    attention(*tensors(grad=True)).sum().backward()
+    attention(*tensors(grad=True), threads=2).sum().backward()
+    assert [options["threads"] for _, options in calls] == [None, 1, 2, 2]
+
+
+@pytest.mark.parametrize("needed", range(3))
+def test_only_needed_products_of_linear(monkeypatch, needed):
+    inputs = [normal(*shape) for shape in ((3, 4), (5, 4), (5,))]
+    inputs[needed].requires_grad_()
+    y = rt.linear(*inputs)
+    products, linear = [], rapt.linear
+    monkeypatch.setattr(rapt, "linear", lambda *x, **options: products.append(1) or linear(*x, **options))
+    y.sum().backward()
+    assert len(products) == 1
+
+
 def test_changed_tensors_are_noticed():
     q, k, v = tensors(grad=True)
     out = attention(q, k, v)
@@ -499,24 +516,39 @@ def test_bits_of_linear(dtype):
         assert all(torch.equal(x, y) for x, y in zip(other, of_inputs[0]))
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_bits_do_not_depend_on_threads_of_torch(threads):
-    before = torch.get_num_threads()
-    x, bias = normal(300, 500, dtype=torch.float32, grad=True), normal(200, 1, dtype=torch.float32, grad=True)
+def in_order(x):
+    """Sums along the last dimension, one addition after the other."""
+    return torch.from_numpy(np.add.accumulate(x.numpy(), -1)[..., -1:].copy())
+
+
+def test_sums_over_repeated_dimensions_are_in_order():
+    """PyTorch's own sums have other orders, which depend on the CPU."""
     q, k, v = (normal(4, n, 16, dtype=torch.float32, seed=n) for n in (200, 300, 301))
-    dy, dout = normal(300, 500, dtype=torch.float32, seed=3), normal(4, 200, 16, dtype=torch.float32)
+    dout = normal(4, 200, 16, dtype=torch.float32)
+
+    def of_bias(*shape):
+        bias = torch.zeros(shape, requires_grad=True)
+        return gradients(lambda b: attention(q, k, v[:, 1:], b), [bias], dout)[0]
+
+    assert torch.equal(of_bias(4, 200, 1), in_order(of_bias(4, 200, 300)))
+    assert not torch.equal(of_bias(4, 200, 1), of_bias(4, 200, 300).sum(-1, keepdim=True))
+    x, dy = normal(30, 500, dtype=torch.float32, grad=True), normal(30, 500, dtype=torch.float32, seed=3)
+    of_x = gradients(lambda x: rt.log_softmax(x, -1), [x], dy)[0]
+    assert torch.equal(of_x, dy - rapt.softmax(x.detach()) * in_order(dy))
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, "attention"])
+def test_bits_on_each_level(name, on_each_level):
+    shapes = [(2, 3, 70, 24)] * 3 + [(70, 1)] if name == "attention" else FUNCTIONS[name][2]
+    function = attention if name == "attention" else FUNCTIONS[name][0]
+    inputs = [normal(*shape, dtype=torch.float32, seed=i, grad=True) for i, shape in enumerate(shapes)]
 
     def run():
-        of_x = gradients(lambda x: rt.log_softmax(x, -1), [x], dy)
-        return *of_x, *gradients(lambda b: attention(q, k, v[:, 1:], b), [bias], dout)
+        y = function(*inputs)
+        results = y.detach(), *gradients(function, inputs, normal(*y.shape, dtype=torch.float32, seed=9))
+        return tuple(x.numpy() for x in results)
 
-    try:
-        torch.set_num_threads(1)
-        expected = run()
-        torch.set_num_threads(threads)
-        assert all(torch.equal(x, y) for x, y in zip(run(), expected))
-    finally:
-        torch.set_num_threads(before)
+    on_each_level(run)
 
 
 def test_other_types_of_softmax():
@@ -733,7 +765,8 @@ def test_types(tmp_path):
         [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", *modules, file],
         capture_output=True,
         text=True,
-        env={"MYPYPATH": str(package.parent), "PATH": "/usr/bin:/bin"},
+        env={"PATH": "/usr/bin:/bin"}
+        | ({} if package.parent.name == "site-packages" else {"MYPYPATH": package.parent}),
         cwd=tmp_path,
     )
     assert answer.returncode == 0, answer.stdout + answer.stderr

@@ -181,7 +181,7 @@ class _Rope(torch.autograd.Function):
     def forward(  # type: ignore[override]
         ctx: Any, x: torch.Tensor, frequencies: TensorLike, positions: TensorLike, options: dict[str, Any]
     ) -> torch.Tensor:
-        y = rapt.rope(x.detach(), frequencies, positions, **options)
+        y: torch.Tensor = rapt.rope(x.detach(), frequencies, positions, **options)
         # Their owner may change them before the gradient is computed.
         ctx.arguments, ctx.options = (_copied(frequencies), _copied(positions)), options
         return y
