@@ -373,6 +373,7 @@ def attention_backward(
     lse: TensorLike,
     *,
     gradient_type: Any = None,
+    bias_gradient: bool = True,
     threads: int | None = 1,
     scale: float | None = None,
     softcap: float | None = None,
@@ -409,6 +410,8 @@ def attention_backward(
 
     threads: 1 by default, None for all CPUs. Every number of threads gives the same bits.
 
+    bias_gradient: False leaves dbias out, which is then None.
+
     A TypeError or a ValueError is what attention refuses, an out, dout or lse of another shape or type than attention's
     results, another gradient_type than None and "f32", or a bias whose last dimension is not kv_len.
 
@@ -435,7 +438,9 @@ def attention_backward(
 
     dq = gradient(call.q, "q", call.q_offsets)
     dk, dv = gradient(call.k, "k", call.kv_offsets), gradient(call.v, "v", call.kv_offsets)
-    dbias = None if call.bias is None else empty(call.bias.shape, call.number)
+    dbias = None
+    if flag(bias_gradient, "bias_gradient") and call.bias is not None:
+        dbias = empty(call.bias.shape, call.number)
     dsinks = None if sinks is None else empty((options.q_heads,), call.number)
     if options.batch == 0:
         thread_count(threads)

@@ -1,0 +1,32 @@
+"""rapt's functions for tensors of PyTorch, with gradients.
+
+    import rapt.torch
+
+    y = rapt.torch.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+The functions have the names, the arguments and the meaning of torch.nn.functional, except rope and gated, which are rapt's.
+They take float32, float64, float16 and bfloat16 in the memory of the CPU, with any strides. Results and gradients have the
+same bits on every CPU and for any number of threads, and those of a row are the same alone and in a batch.
+
+A gradient has the type of its tensor. Nothing is computed where no gradient is needed. A second derivative is a RuntimeError.
+
+Tested with PyTorch 1.13. Not tested: torch.compile, torch.func and autocast.
+"""
+
+from __future__ import annotations
+
+from ._torch_attention import scaled_dot_product_attention
+from ._torch_layers import gated, gelu, layer_norm, linear, log_softmax, rms_norm, rope, silu, softmax
+
+__all__ = [
+    "gated",
+    "gelu",
+    "layer_norm",
+    "linear",
+    "log_softmax",
+    "rms_norm",
+    "rope",
+    "scaled_dot_product_attention",
+    "silu",
+    "softmax",
+]
