@@ -103,7 +103,18 @@ void softmax(const float *x, float *y, std::size_t rows, std::size_t cols, float
   cache.get({rows, cols}, [&] { return softmax_of(rows, cols); }).run(x, y);
 }
 
-// Normalises rows. oneDNN has rms_norm from 3.8 on.
+// oneDNN 3.8 has the flag of rms_norm, but not each of its snapshots of that number.
+template <class Flags>
+constexpr Flags rms_flag() {
+  if constexpr (requires { Flags::rms_norm; }) {
+    return Flags::rms_norm;
+  } else {
+    return Flags::none;
+  }
+}
+constexpr bool has_rms_norm = rms_flag<dnnl::normalization_flags>() != dnnl::normalization_flags::none;
+
+// Normalises rows.
 class RowNorm {
  public:
   RowNorm(std::size_t rows, std::size_t cols, [[maybe_unused]] bool is_rms)
@@ -120,9 +131,7 @@ class RowNorm {
         {{inference, x_.get_desc(), eps, Flags::use_scale | Flags::use_shift}, engine()});
 #else
     auto flags = Flags::use_scale | Flags::use_shift;
-#if DNNL_VERSION_MAJOR > 3 || DNNL_VERSION_MINOR >= 8
-    if (is_rms) flags = Flags::use_scale | Flags::rms_norm;
-#endif
+    if (is_rms) flags = Flags::use_scale | rms_flag<Flags>();
     primitive_ =
         dnnl::layer_normalization_forward({engine(), inference, x_.get_desc(), y_.get_desc(), eps, flags});
 #endif
@@ -369,9 +378,7 @@ void add_onednn(std::vector<Peer> &peers) {
   peer.f32.gelu = activation<dnnl::algorithm::eltwise_gelu_erf>;
   peer.f32.gelu_tanh = activation<dnnl::algorithm::eltwise_gelu_tanh>;
   peer.f32.layer_norm = row_norm<false>;
-#if DNNL_VERSION_MAJOR >= 4 || (DNNL_VERSION_MAJOR == 3 && DNNL_VERSION_MINOR >= 8)
-  peer.f32.rms_norm = row_norm<true>;
-#endif
+  if (has_rms_norm) peer.f32.rms_norm = row_norm<true>;
   peer.f32.softmax = softmax;
   peer.f32.attention = attention;
   peer.f32.linear = linear<float, dnnl::memory::data_type::f32>();
