@@ -224,7 +224,10 @@ install_moved "$work_dir/shared" shared
 test_installed shared "$work_dir/shared-prefix"
 
 # The same build with absolute folders, which distributions choose. It then goes back to what install_moved expects.
-absolute=$work_dir/absolute-folders
+# CMake refuses headers below the sources, where tests/run has its builds.
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+absolute=$temporary/absolute-folders
 install_to() { # LIBDIR INCLUDEDIR PREFIX
   quietly "$work_dir/shared.log" "$cmake" "$work_dir/shared" "-DCMAKE_INSTALL_LIBDIR=$1" "-DCMAKE_INSTALL_INCLUDEDIR=$2" \
     "-DCMAKE_INSTALL_PREFIX=$3"
