@@ -5,6 +5,7 @@ The names come from the headers and from rapt itself, not from what the generato
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
@@ -132,6 +133,11 @@ def problems_of_python(entries: dict[tuple[str, str], str]) -> Iterator[str]:
                 yield f"Python: {name} does not describe {parameter.name}"
 
 
+def names_of_torch(package: Path) -> list[str]:
+    """Read, not imported: that needs PyTorch."""
+    return ast.literal_eval(re.search(r"__all__ = (\[.*?\])", (package / "torch.py").read_text(), re.S)[1])
+
+
 def main(html: Path, include: Path) -> int:
     paths = sorted(html.rglob("*.html"))
     pages = {path.relative_to(html).as_posix(): Page(path) for path in paths}
@@ -146,7 +152,9 @@ def main(html: Path, include: Path) -> int:
             known = pages.get(target.relative_to(html.resolve()).as_posix())
             if not target.exists() or place and known and place not in known.places:
                 problems.append(f"{name}: {link} leads nowhere")
-        for key, text in page.entries.items():
+        module = "torch." if name == "reference/python/torch.html" else ""
+        for (language, entry), text in page.entries.items():
+            key = language, module + entry
             entries[key] = entries.get(key, "") + text
 
     expected = []
@@ -162,9 +170,13 @@ def main(html: Path, include: Path) -> int:
         if not re.sub(TITLES, "", entries.get((language, name), "")).strip():
             problems.append(f"{header_name}: {name} has no description")
     problems += problems_of_python(entries)
+    of_torch = names_of_torch(Path(rapt.__file__).parent)
+    problems += [
+        f"rapt.torch: {name} has no description" for name in of_torch if not entries.get(("py", f"torch.{name}"))
+    ]
     print(
         "\n".join(problems)
-        or f"manual: {len(expected)} names of the headers, {len(rapt.__all__)} of Python, {len(pages)} pages",
+        or f"manual: {len(expected)} names of the headers, {len(rapt.__all__) + len(of_torch)} of Python, {len(pages)} pages",
         file=sys.stderr if problems else sys.stdout,
     )
     return bool(problems)

@@ -37,6 +37,8 @@ breathe_domain_by_extension = {"h": "c", "hpp": "cpp"}
 breathe_show_include = False
 
 autodoc_member_order = "bysource"
+autodoc_mock_imports = ["torch"]  # rapt.torch has a page where PyTorch is not installed, too
+autodoc_typehints = "none"
 
 # Types of C and C++ have no page here. breathe's references within templates and docstrings' plain words are no targets.
 nitpick_ignore_regex = [("c:identifier", r"(size_t|ptrdiff_t|u?int\d+_t)"), ("cpp:.*", r".*"), ("py:.*", r".*")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Callable
@@ -123,6 +124,16 @@ def _write_python(root: Path, out: Path) -> None:
             )
         _write(folder / f"{page}.rst", text)
         pages.append(page)
+    names = ast.literal_eval(
+        re.search(r"__all__ = (\[.*?\])", (root / "src/python/rapt/torch.py").read_text(), re.S)[1]
+    )
+    entries = "".join(f".. autofunction:: rapt.torch.{name}\n\n" for name in names)
+    _write(
+        folder / "torch.rst",
+        "Gradients for PyTorch: rapt.torch\n=================================\n\n.. automodule:: rapt.torch\n\n"
+        + entries,
+    )
+    pages.append("torch")
     index = "Python: rapt\n============\n\n.. automodule:: rapt\n\n.. toctree::\n\n"
     _write(folder / "index.rst", index + "".join(f"   {page}\n" for page in pages))
 
