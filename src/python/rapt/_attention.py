@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, Union, overload
 
 import numpy as np
 
-from ._arguments import by_name, flag, type_choice
+from ._arguments import flag, type_choice
 from ._arrays import (
     Array,
     TensorLike,
@@ -194,15 +194,13 @@ def attention(
     return returned if lse is None else (returned, in_kind_of(q, lse))
 
 
-def _prepare_attention(*arguments: Any, **options: Any) -> Prepared[Any]:
-    given = by_name(attention, arguments, options)
-    out, return_lse, threads = (given.pop(name) for name in ("out", "return_lse", "threads"))
-    call = _call(**given)
+def _prepare_attention(q: Any, out: Any, return_lse: bool, threads: int | None, **options: Any) -> Prepared[Any]:
+    call = _call(q, **options)
     result = call.output(out)
     lse = call.new_lse() if flag(return_lse, "return_lse") else None
-    returned = in_kind_of(given["q"], result) if out is None else out
+    returned = in_kind_of(q, result) if out is None else out
     if lse is not None:
-        returned = returned, in_kind_of(given["q"], lse)
+        returned = returned, in_kind_of(q, lse)
     thread_count(threads)
     if call.options.batch == 0 or call.work > SMALL:
         return Prepared(_run, (call, result, threads), returned, call, call.copied)

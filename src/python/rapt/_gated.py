@@ -54,7 +54,7 @@ def _options(rapt_type: int, activation: Activation, gate: Rows, up: Rows, y: Ro
     )
 
 
-def _prepare_gated(gate: Any, up: TensorLike, activation: Activation = "silu", out: Any = None) -> Prepared[Any]:
+def _prepare_gated(gate: Any, up: TensorLike, activation: Activation, out: Any) -> Prepared[Any]:
     of_gate, of_up, rapt_type = _inputs(gate, up)
     result, rows = output_rows(out, of_gate.array.shape, rapt_type, of_gate.array)
     if out is not None:

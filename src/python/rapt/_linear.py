@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, Union, overload
 
 import numpy as np
 
-from ._arguments import by_name, choice, integer, shown, type_choice
+from ._arguments import choice, integer, shown, type_choice
 from ._arrays import (
     DTYPES,
     OUT_TYPES,
@@ -668,12 +668,9 @@ def _call(
     return call, result
 
 
-def _prepare_linear(*arguments: Any, **options: Any) -> Prepared[Any]:
-    given = by_name(linear, arguments, options)
-    threads = given.pop("threads")
-    call, result = _call(**given)
-    out = given["out"]
-    return call.prepared(result, in_kind_of(given["x"], result) if out is None else out, threads)
+def _prepare_linear(x: Any, out: Any, threads: int | None, **options: Any) -> Prepared[Any]:
+    call, result = _call(x, out=out, **options)
+    return call.prepared(result, in_kind_of(x, result) if out is None else out, threads)
 
 
 joins(linear, _prepare_linear)

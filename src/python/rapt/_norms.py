@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, overload
 
 import numpy as np
@@ -48,11 +49,12 @@ def _prepare(
     name: str,
     x: Any,
     weight: TensorLike | None,
-    bias: TensorLike | None,
     eps: float,
-    plus_one: bool,
     residual: Any,
     out: Any,
+    *,
+    bias: TensorLike | None = None,
+    weight_plus_one: bool = False,
 ) -> Prepared[Any]:
     rows = input_rows(x, "x")
     rapt_type = element_type(rows.array, "x")
@@ -62,7 +64,7 @@ def _prepare(
     result, flat = output_rows(out, rows.array.shape, rapt_type, rows.array)
     options = NormOptions(
         type=rapt_type,
-        weight_plus_one=int(flag(plus_one, "weight_plus_one")),
+        weight_plus_one=int(flag(weight_plus_one, "weight_plus_one")),
         rows=rows.rows,
         cols=rows.cols,
         x_stride=rows.stride,
@@ -102,18 +104,6 @@ def _in_pieces(function: Any, rows: Rows, results: Rows, options: NormOptions) -
     run_tasks(run, rows.rows, 0, 1)
 
 
-def _prepare_rms_norm(
-    x: Any,
-    weight: TensorLike | None = None,
-    *,
-    eps: float = 1e-6,
-    weight_plus_one: bool = False,
-    residual: Any = None,
-    out: Any = None,
-) -> Prepared[Any]:
-    return _prepare("rms_norm", x, weight, None, eps, weight_plus_one, residual, out)
-
-
 # fmt: off
 @overload
 def rms_norm(  # type: ignore[misc]
@@ -148,19 +138,7 @@ def rms_norm(
 
     A TypeError is another type of elements, or several types. A ValueError is another shape, an eps below 0, or an overlap.
     """
-    return _prepare("rms_norm", x, weight, None, eps, weight_plus_one, residual, out)()
-
-
-def _prepare_layer_norm(
-    x: Any,
-    weight: TensorLike | None = None,
-    bias: TensorLike | None = None,
-    *,
-    eps: float = 1e-5,
-    residual: Any = None,
-    out: Any = None,
-) -> Prepared[Any]:
-    return _prepare("layer_norm", x, weight, bias, eps, False, residual, out)
+    return _prepare("rms_norm", x, weight, eps, residual, out, weight_plus_one=weight_plus_one)()
 
 
 # fmt: off
@@ -187,11 +165,11 @@ def layer_norm(
     out: Any = None,
 ) -> Any:
     """(x - mean) / sqrt(mean((x - mean)^2) + eps) * weight + bias for each row, with rms_norm's types and arguments."""
-    return _prepare("layer_norm", x, weight, bias, eps, False, residual, out)()
+    return _prepare("layer_norm", x, weight, eps, residual, out, bias=bias)()
 
 
-joins(rms_norm, _prepare_rms_norm)
-joins(layer_norm, _prepare_layer_norm)
+joins(rms_norm, partial(_prepare, "rms_norm"))
+joins(layer_norm, partial(_prepare, "layer_norm"))
 
 
 def _backward(

@@ -1,7 +1,7 @@
 """Calls whose arguments are checked once, and that run many times on the same arrays.
 
-A module joins in two steps. It divides a function f into _prepare_f, with the arguments of f, and f itself, which returns
-_prepare_f(...)(). Then it calls joins(f, _prepare_f) below f.
+A module joins in two steps. It divides a function f into _prepare_f and f itself, which returns _prepare_f(...)(). Then it
+calls joins(f, _prepare_f) below f. prepare gives _prepare_f all parameters of f by name, with f's defaults.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, Literal, TypeVar, overload
 
+from ._arguments import by_name
 from ._arrays import Array, TensorLike, Torch
 from ._library import check
 
@@ -109,7 +110,7 @@ def prepare(function: Callable[..., Any], x: Any, *arguments: Any, **options: An
     preparer = _preparers.get(function) if callable(function) else None
     if preparer is None:
         raise TypeError(f"{getattr(function, '__name__', function)} cannot be prepared")
-    call = preparer(x, *arguments, **options)
+    call = preparer(**by_name(function, (x, *arguments), options))
     if call.copied:
         raise ValueError(f"{call.copied} has strides that need a copy: a prepared call reads it where it is")
     return call

@@ -38,12 +38,11 @@ _FARTHEST = 1 << 24
 def _prepare_rope(
     x: Any,
     frequencies: TensorLike,
-    positions: TensorLike = 0,
-    *,
-    layout: Layout = None,
-    attention_factor: float = 1.0,
-    backward: bool = False,
-    out: Any = None,
+    positions: TensorLike,
+    layout: Layout,
+    attention_factor: float,
+    backward: bool,
+    out: Any,
 ) -> Prepared[Any]:
     given = as_array(x, "x")
     array = readable(given)
@@ -175,9 +174,7 @@ def rope(
     >>> rapt.rope(np.array([[1, 0, 0, 0]], np.float32), frequencies, 1)
     array([[0.5403023 , 0.        , 0.84147096, 0.        ]], dtype=float32)
     """
-    return _prepare_rope(
-        x, frequencies, positions, layout=layout, attention_factor=attention_factor, backward=backward, out=out
-    )()
+    return _prepare_rope(x, frequencies, positions, layout, attention_factor, backward, out)()
 
 
 joins(rope, _prepare_rope)
@@ -207,7 +204,8 @@ def rope_frequencies(
     factor, original_max_position_embeddings, low_freq_factor, high_freq_factor, beta_fast, beta_slow, truncate, mscale and
     mscale_all_dim are those of rope_scaling in a model's config.json: rope_frequencies(128, 500000, **config["rope_scaling"]).
     rope_type is "default", "linear", "llama3" or "yarn"; a field that it does not use is an error. attention_factor, where it
-    is given, is the second result. rapt.h has the formulas, which are the same bits on every CPU and system. The frequencies are f64 [rotary_dim / 2], in radians for a step of the position.
+    is given, is the second result. rapt.h has the formulas, which are the same bits on every CPU and system. The frequencies
+    are f64 [rotary_dim / 2], in radians for a step of the position.
 
     A TypeError is no number, or no integer where one is needed. A ValueError is a number out of range, or one that rope_type
     does not use.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, Union, overload
 
 import numpy as np
@@ -400,32 +401,8 @@ def log_softmax(
     )()  # fmt: skip
 
 
-def _preparer(name: str) -> Callable[..., Prepared[Any]]:
-    def prepare(
-        x: Any,
-        *,
-        axis: int = -1,
-        scale: float | None = None,
-        softcap: float = 0.0,
-        bias: TensorLike | None = None,
-        mask: TensorLike | None = None,
-        row_lengths: TensorLike | None = None,
-        sinks: TensorLike | None = None,
-        causal: Causal = False,
-        causal_offset: int | None = None,
-        empty_rows_are_zero: bool = False,
-        out: Any = None,
-    ) -> Prepared[Any]:
-        return _prepare_rows(
-            name, x, out, axis, scale, softcap, bias, mask, row_lengths, sinks, causal, causal_offset,
-            empty_rows_are_zero,
-        )  # fmt: skip
-
-    return prepare
-
-
-joins(softmax, _preparer("softmax"))
-joins(log_softmax, _preparer("log_softmax"))
+joins(softmax, partial(_prepare_rows, "softmax"))
+joins(log_softmax, partial(_prepare_rows, "log_softmax"))
 
 
 def _logsumexp_of_16_bits(
@@ -440,18 +417,17 @@ def _logsumexp_of_16_bits(
 
 def _prepare_logsumexp(
     x: Any,
-    *,
-    axis: int = -1,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    bias: TensorLike | None = None,
-    mask: TensorLike | None = None,
-    row_lengths: TensorLike | None = None,
-    sinks: TensorLike | None = None,
-    causal: Causal = False,
-    causal_offset: int | None = None,
-    empty_rows_are_zero: bool = False,
-    out: Any = None,
+    axis: int,
+    scale: float | None,
+    softcap: float,
+    bias: TensorLike | None,
+    mask: TensorLike | None,
+    row_lengths: TensorLike | None,
+    sinks: TensorLike | None,
+    causal: Causal,
+    causal_offset: int | None,
+    empty_rows_are_zero: bool,
+    out: Any,
 ) -> Prepared[Any]:
     given = as_array(x, "x")
     axis = _axis(axis, given.ndim)
@@ -537,8 +513,7 @@ def logsumexp(
     array([0.6931472, 0.6931472, 0.6931472, 0.6931472], dtype=float32)
     """
     return _prepare_logsumexp(
-        x, axis=axis, scale=scale, softcap=softcap, bias=bias, mask=mask, row_lengths=row_lengths, sinks=sinks,
-        causal=causal, causal_offset=causal_offset, empty_rows_are_zero=empty_rows_are_zero, out=out,
+        x, axis, scale, softcap, bias, mask, row_lengths, sinks, causal, causal_offset, empty_rows_are_zero, out,
     )()  # fmt: skip
 
 
