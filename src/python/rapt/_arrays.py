@@ -380,6 +380,20 @@ def input_rows(x: Any, name: str) -> Rows:
     return Rows(array, array.size // array.shape[-1], array.shape[-1], array.shape[-1], True)
 
 
+def gradient_rows(x: Any, name: str, dy: Any) -> tuple[Rows, Rows, int]:
+    """x and the gradient dy, of one shape and of one type that has gradients, and that type."""
+    rows, dy_rows = input_rows(x, name), input_rows(dy, "dy")
+    rapt_type = element_type(rows.array, name)
+    if rapt_type not in (F32, F64) or dy_rows.array.dtype != rows.array.dtype:
+        raise TypeError(
+            f"{name} has elements of {rows.array.dtype.name} and dy {dy_rows.array.dtype.name}: they must both be f32, or "
+            "both f64"
+        )
+    if dy_rows.array.shape != rows.array.shape:
+        raise ValueError(f"{name} has the shape {rows.array.shape} and dy {dy_rows.array.shape}")
+    return rows, dy_rows, rapt_type
+
+
 def output_rows(out: Any, shape: tuple[int, ...], rapt_type: int, like: Array, name: str = "out") -> tuple[Array, Rows]:
     if out is None:
         result = empty(shape, rapt_type, like)

@@ -17,6 +17,7 @@ from ._arrays import (
     as_array,
     as_output,
     element_type,
+    gradient_rows,
     in_kind_of,
     input_rows,
     output_rows,
@@ -175,14 +176,7 @@ joins(layer_norm, partial(_prepare, "layer_norm"))
 def _backward(
     name: str, x: Any, dy: TensorLike, weight: TensorLike | None, eps: float, plus_one: bool, out: Any
 ) -> tuple[Any, ...]:
-    x_rows, dy_rows = input_rows(x, "x"), input_rows(dy, "dy")
-    rapt_type = element_type(x_rows.array, "x")
-    if rapt_type not in (F32, F64) or dy_rows.array.dtype != x_rows.array.dtype:
-        raise TypeError(
-            f"x has elements of {x_rows.array.dtype.name} and dy {dy_rows.array.dtype.name}: they must both be f32, or both f64"
-        )
-    if dy_rows.array.shape != x_rows.array.shape:
-        raise ValueError(f"x has the shape {x_rows.array.shape} and dy {dy_rows.array.shape}")
+    x_rows, dy_rows, rapt_type = gradient_rows(x, "x", dy)
     factors = _parameter(weight, "weight", x_rows)
     dweight = np.zeros(x_rows.cols, x_rows.array.dtype)
     dbias = np.zeros(x_rows.cols, x_rows.array.dtype) if name == "layer_norm" else None

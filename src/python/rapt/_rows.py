@@ -28,6 +28,7 @@ from ._arrays import (
     check_output,
     element_type,
     empty,
+    gradient_rows,
     in_kind_of,
     input_rows,
     output_rows,
@@ -534,14 +535,7 @@ def softmax_backward(y: Any, dy: Any, scale: float = 1.0, *, out: Any = None) ->
     y, dy and the result have one shape and one type, f32 or f64. `out` may be y or dy. A TypeError is another type, a
     ValueError another shape.
     """
-    y_rows, dy_rows = input_rows(y, "y"), input_rows(dy, "dy")
-    rapt_type = element_type(y_rows.array, "y")
-    if rapt_type not in (F32, F64) or dy_rows.array.dtype != y_rows.array.dtype:
-        raise TypeError(
-            f"y has elements of {y_rows.array.dtype.name} and dy {dy_rows.array.dtype.name}: they must both be f32, or both f64"
-        )
-    if dy_rows.array.shape != y_rows.array.shape:
-        raise ValueError(f"y has the shape {y_rows.array.shape} and dy {dy_rows.array.shape}")
+    y_rows, dy_rows, rapt_type = gradient_rows(y, "y", dy)
     scale = number(scale, "scale")
     result, flat = output_rows(out, y_rows.array.shape, rapt_type, y_rows.array)
     function = getattr(C, f"rapt_softmax_backward_{SUFFIXES[rapt_type]}")
