@@ -5,7 +5,6 @@ The names come from the headers and from rapt itself, not from what the generato
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 import sys
@@ -14,6 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import rapt
+from reference import names_of_torch
 
 VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 TITLES = r"Public (Members|Functions)|Values:"  # of the parts of a struct or enum, which describe nothing
@@ -131,11 +131,6 @@ def problems_of_python(entries: dict[tuple[str, str], str]) -> Iterator[str]:
         for parameter in inspect.signature(thing).parameters.values():
             if parameter.kind is not parameter.VAR_KEYWORD and parameter.name not in words:
                 yield f"Python: {name} does not describe {parameter.name}"
-
-
-def names_of_torch(package: Path) -> list[str]:
-    """Read, not imported: that needs PyTorch."""
-    return ast.literal_eval(re.search(r"__all__ = (\[.*?\])", (package / "torch.py").read_text(), re.S)[1])
 
 
 def main(html: Path, include: Path) -> int:

@@ -105,6 +105,12 @@ def _introduction(part: str) -> str:
     return text + "\n"
 
 
+def names_of_torch(package: Path) -> list[str]:
+    """Of rapt.torch: read, because to import it needs PyTorch."""
+    names: list[str] = ast.literal_eval(re.search(r"__all__ = (\[.*?\])", (package / "torch.py").read_text(), re.S)[1])
+    return names
+
+
 def _write_python(root: Path, out: Path) -> None:
     import rapt
 
@@ -124,9 +130,7 @@ def _write_python(root: Path, out: Path) -> None:
             )
         _write(folder / f"{page}.rst", text)
         pages.append(page)
-    names = ast.literal_eval(
-        re.search(r"__all__ = (\[.*?\])", (root / "src/python/rapt/torch.py").read_text(), re.S)[1]
-    )
+    names = names_of_torch(root / "src/python/rapt")
     entries = "".join(f".. autofunction:: rapt.torch.{name}\n\n" for name in names)
     _write(
         folder / "torch.rst",
