@@ -1,4 +1,4 @@
-"""The page of names from other libraries: their rules of visibility, as they state them, next to rapt's options."""
+"""The pages of names from other libraries: their rules, as they state them, next to rapt's options."""
 
 from __future__ import annotations
 
@@ -19,10 +19,16 @@ EVERY = np.ones(SHAPE, bool)
 BOTTOM_RIGHT = np.tril(EVERY, KEYS - QUERIES)
 
 
-def softmax_attention(seen: np.ndarray, scale: float | None = None, added: np.ndarray | float = 0.0) -> np.ndarray:
-    scores = Q @ K.swapaxes(-1, -2) * (1 / math.sqrt(DIM) if scale is None else scale) + added
-    weights = np.where(seen, np.exp(scores), 0)
-    return weights / weights.sum(-1, keepdims=True) @ V
+def softmax_attention(seen, scale=None, added=0.0, cap=None, q=Q, k=K, v=V):
+    scores = q @ k.swapaxes(-1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if cap is not None:
+        scores = cap * np.tanh(scores / cap)
+    weights = np.where(seen, np.exp(scores + added), 0)
+    return weights / np.maximum(weights.sum(-1, keepdims=True), 1e-300) @ v
+
+
+def expect(result, expected):
+    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -41,20 +47,38 @@ def softmax_attention(seen: np.ndarray, scale: float | None = None, added: np.nd
         ),
         # xFormers' LowerTriangularFromBottomRightLocalAttentionMask(3): not a distance of X + window_size or more
         (BOTTOM_RIGHT & (COLUMN > ROW + KEYS - QUERIES - 3), {"causal": True, "window_left": 3}),
-        # ONNX's is_causal with a past of 3
+        # ONNX's is_causal with a past of 3, and with windows: p - left_window_size <= j <= p + right_window_size
         (COLUMN <= ROW + 3, {"causal_offset": 3}),
+        ((COLUMN <= ROW + 3) & (ROW + 3 - 2 <= COLUMN), {"causal_offset": 3, "window_left": 2 + 1}),
+        # ONNX's is_causal with nonpad_kv_seqlen: j <= i + nonpad_kv_seqlen - queries
+        ((COLUMN <= ROW + 7 - QUERIES) & (COLUMN < 7), {"causal": True, "kv_lengths": [7]}),
+        # of fewer keys than queries, the first rows see nothing and are 0
+        ((COLUMN <= ROW + 3 - QUERIES) & (COLUMN < 3), {"causal": True, "kv_lengths": [3]}),
     ],
 )
 def test_visible_keys(seen, options):
-    np.testing.assert_allclose(rapt.attention(Q, K, V, **options), softmax_attention(seen), rtol=1e-12)
+    expect(rapt.attention(Q, K, V, **options), softmax_attention(seen))
 
 
 def test_masks_and_scales():
     mask, bias = RNG.random(SHAPE) < 0.7, RNG.normal(size=SHAPE)
     mask[:, 0] = True
-    np.testing.assert_allclose(rapt.attention(Q, K, V, mask=mask), softmax_attention(mask), rtol=1e-12)
-    expected = softmax_attention(EVERY, 0.3, bias)  # the bias is added after the scale
-    np.testing.assert_allclose(rapt.attention(Q, K, V, bias=bias, scale=0.3), expected, rtol=1e-12)
+    expect(rapt.attention(Q, K, V, mask=mask), softmax_attention(mask))
+    expect(rapt.attention(Q, K, V, mask=mask, causal=True), softmax_attention(mask & BOTTOM_RIGHT))
+    expect(rapt.attention(Q, K, V, bias=bias, scale=0.3), softmax_attention(EVERY, 0.3, bias))
+    # ggml: s = logit_softcap * tanh(s * scale / logit_softcap), then s += mask
+    expect(rapt.attention(Q, K, V, bias=bias, softcap=2.0), softmax_attention(EVERY, added=bias, cap=2.0))
+
+
+def test_slopes():
+    """ggml: slope * mask of -distances. FlashInfer: slope * (kv_idx - qo_idx), whose row has another constant."""
+    heads, max_bias = len(Q), 8.0
+    slopes = [2.0 ** (-max_bias * (h + 1) / heads) for h in range(heads)]
+    theirs = np.power(2.0 ** (-max_bias / heads), np.arange(heads) + 1)[:, None, None]  # m0^(h + 1)
+    distances = np.abs(COLUMN - (ROW + KEYS - QUERIES))
+    for added in (-distances, COLUMN - ROW):
+        expected = softmax_attention(BOTTOM_RIGHT, added=theirs * added)
+        expect(rapt.attention(Q, K, V, causal=True, alibi_slopes=slopes), expected)
 
 
 def test_log_sum_exp_has_base_e():
@@ -65,10 +89,14 @@ def test_log_sum_exp_has_base_e():
 
 
 def test_order_of_shared_heads():
-    """torch's enable_gqa: key.repeat_interleave(heads // kv_heads)"""
+    """torch's enable_gqa: key.repeat_interleave(heads // kv_heads); ONNX's: np.repeat"""
     q = RNG.normal(size=(4, QUERIES, DIM))
     shared = rapt.attention(q, K, V)
     assert (shared == rapt.attention(q, K.repeat(2, axis=0), V.repeat(2, axis=0))).all()
+    # xFormers' [tokens, groups, heads, dim]: head h of group g, where k is one head of each group
+    groups = np.ascontiguousarray(q.reshape(2, 2, QUERIES, DIM).transpose(2, 0, 1, 3))
+    as_one = groups.reshape(QUERIES, 4, DIM).transpose(1, 0, 2)
+    assert (rapt.attention(as_one, K, V) == shared).all()
 
 
 def test_views_in_the_order_of_tokens():
@@ -76,3 +104,282 @@ def test_views_in_the_order_of_tokens():
     q, k, v = (np.ascontiguousarray(x.transpose(1, 0, 2)).transpose(1, 0, 2) for x in (Q, K, V))
     assert not q.flags.c_contiguous
     assert (rapt.attention(q, k, v) == rapt.attention(Q, K, V)).all()
+
+
+# ---- several sequences
+
+Q_LENGTHS, KV_LENGTHS = (3, 1), (20, 33)
+INDPTR = np.cumsum([0, *Q_LENGTHS])
+
+
+def sequences(causal="bottom_right"):
+    """Queries and keys end to end, [tokens, heads, dim], and each sequence alone."""
+    q, k, v = (RNG.normal(size=(sum(n), 2, DIM)) for n in (Q_LENGTHS, KV_LENGTHS, KV_LENGTHS))
+    ends = np.cumsum([0, *KV_LENGTHS])
+    alone = [
+        rapt.attention(*(x[begin:end].swapaxes(0, 1) for x, begin, end in parts), causal=causal)
+        for parts in (
+            [(x, e[b], e[b + 1]) for x, e in ((q, INDPTR), (k, ends), (v, ends))] for b in range(len(Q_LENGTHS))
+        )
+    ]
+    return q, k, v, ends, np.concatenate(alone, axis=1)
+
+
+@pytest.mark.parametrize("causal", [False, "top_left", "bottom_right"])
+def test_ragged_sequences(causal):
+    """FlashInfer's qo_indptr and kv_indptr; xFormers' BlockDiagonal masks are causal in each sequence."""
+    q, k, v, ends, expected = sequences(causal)
+    views = (x.swapaxes(0, 1) for x in (q, k, v))
+    assert (rapt.attention(*views, q_offsets=INDPTR, kv_offsets=ends, causal=causal) == expected).all()
+
+
+def test_padded_keys():
+    """xFormers' padded keys, [1, batch * kv_padding, heads, dim]"""
+    q, k, v, ends, expected = sequences()
+    padded = np.full((2, 2, 40, 2, DIM), np.nan)
+    for b, n in enumerate(KV_LENGTHS):
+        padded[:, b, :n] = k[ends[b] : ends[b + 1]], v[ends[b] : ends[b + 1]]
+    cache = (x.reshape(2, 40, 2, DIM).swapaxes(1, 2) for x in padded.reshape(2, 1, 80, 2, DIM))
+    result = rapt.attention(q.swapaxes(0, 1), *cache, q_offsets=INDPTR, kv_lengths=KV_LENGTHS, causal=True)
+    assert (result == expected).all()
+
+
+def test_pages():
+    """FlashInfer's pages, [pages, page_size, heads, dim], with a list of pages and the length of the last one"""
+    q, k, v, ends, expected = sequences()
+    size, indices, indptr, last_page_len = 16, [4, 0, 3, 1, 2], [0, 2, 5], [4, 1]
+    pages = np.full((2, 5, size, 2, DIM), np.nan)
+    for b, n in enumerate(KV_LENGTHS):
+        for t in range(n):
+            pages[:, indices[indptr[b] + t // size], t % size] = k[ends[b] + t], v[ends[b] + t]
+    table = np.zeros((2, 3), np.int32)
+    for b in range(2):
+        own = indices[indptr[b] : indptr[b + 1]]
+        table[b, : len(own)] = own
+    lengths = size * (np.diff(indptr) - 1) + last_page_len
+    assert tuple(lengths) == KV_LENGTHS
+    views = (x.transpose(0, 2, 1, 3) for x in pages)
+    options = {"block_table": table, "kv_lengths": lengths, "q_offsets": INDPTR, "causal": True}
+    assert (rapt.attention(q.swapaxes(0, 1), *views, **options) == expected).all()
+
+
+# ---- other functions
+
+X = RNG.normal(size=(6, 4, 16)).astype(np.float32)  # [tokens, heads, dim], as FlashInfer, xFormers and ggml
+
+
+def rotated(x, angles, layout):
+    """Of halves, x * cos + rotate_half(x) * sin; of pairs, the numbers x[2i] + j x[2i + 1] turned."""
+    pairs = np.stack(np.split(x, 2, axis=-1), -1) if layout == "halves" else x.reshape(*x.shape[:-1], -1, 2)
+    turned = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * angles[:, None, :])
+    parts = np.stack([turned.real, turned.imag], -1)
+    return np.concatenate(np.moveaxis(parts, -1, 0), -1) if layout == "halves" else parts.reshape(x.shape)
+
+
+@pytest.mark.parametrize("layout", ["halves", "pairs"])
+@pytest.mark.parametrize("factor, c", [(1.0, 1.0), (4.0, np.linspace(1, 8, 8))])
+def test_rotary_positions(layout, factor, c):
+    """ggml: theta = position * freq_base^(-2i / n_dims) / c * freq_scale. FlashInfer divides by rope_scale."""
+    positions, base = np.array([3, 4, 5, 90, 91, 92]), 5e5
+    theta = positions[:, None] * base ** (-2.0 * np.arange(8) / 16) / c / factor
+    frequencies, _ = rapt.rope_frequencies(16, base, rope_type="linear", factor=factor)
+    result = rapt.rope(X.transpose(1, 0, 2), frequencies / c, positions, layout=layout)
+    np.testing.assert_allclose(result.transpose(1, 0, 2), rotated(X, theta, layout), rtol=1e-5, atol=1e-6)
+
+
+def test_halves_are_the_default():
+    frequencies, _ = rapt.rope_frequencies(16)
+    assert (rapt.rope(X, frequencies, 7) == rapt.rope(X, frequencies, 7, layout="halves")).all()
+
+
+def test_llama_3_frequencies():
+    """FlashInfer's apply_llama31_rope, with its defaults: a clamped line between two frequencies"""
+    f = 5e5 ** (-2.0 * np.arange(64) / 128)
+    smooth = np.clip((8192 * f / (2 * np.pi) - 1) / (4 - 1), 0, 1)
+    options = {"low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192}
+    result, _ = rapt.rope_frequencies(128, 5e5, rope_type="llama3", factor=8, **options)
+    np.testing.assert_allclose(result, (1 - smooth) * f / 8 + smooth * f, rtol=1e-12)
+
+
+def test_weights_of_linear_layers():
+    x, w = (RNG.normal(size=shape) for shape in ((3, 16), (7, 16)))
+    expect(rapt.linear(x, w), x @ w.T)  # torch, ggml_mul_mat(w, x), Gemm with transB=1
+    stored = np.ascontiguousarray(w.T)  # GPT-2's Conv1D, Gemm with transB=0, MatMul
+    assert (rapt.linear(x, stored.T) == rapt.linear(x, w)).all()
+
+
+def test_norms():
+    x, weight = RNG.normal(size=(3, 16)), RNG.normal(size=16)
+    residual, added = RNG.normal(size=(3, 16)), x.copy()
+    total = x + residual
+    rms = np.sqrt((total**2).mean(-1, keepdims=True) + 1e-6)
+    # FlashInfer's fused_add_rmsnorm(input, residual, weight): residual += input, then input = norm(residual)
+    assert rapt.rms_norm(added, weight, residual=residual, out=added) is added
+    expect(residual, total)
+    expect(added, total / rms * weight)
+    expect(rapt.rms_norm(total, weight, weight_plus_one=True), total / rms * (weight + 1))  # gemma_rmsnorm
+    deviation = x - x.mean(-1, keepdims=True)
+    expect(rapt.layer_norm(x), deviation / np.sqrt((deviation**2).mean(-1, keepdims=True) + 1e-5))
+
+
+def test_activations():
+    x = np.linspace(-4, 4, 32).reshape(2, 16)
+    silu = x / (1 + np.exp(-x))
+    erf = np.vectorize(math.erf)
+    expect(rapt.silu(x), silu)
+    expect(rapt.gelu(x), x / 2 * (1 + erf(x / math.sqrt(2))))
+    # ggml_gelu
+    tanh = np.tanh(0.79788456080286535587989211986876 * x * (1 + 0.044715 * x * x))
+    np.testing.assert_allclose(rapt.gelu_tanh(x), 0.5 * x * (1 + tanh), rtol=1e-9)
+    # FlashInfer's silu_and_mul and ggml_swiglu: the first half is the gate
+    expect(rapt.gated(x[:, :8], x[:, 8:]), silu[:, :8] * x[:, 8:])
+    assert np.isnan(rapt.silu(np.array([-np.inf]))).all() and np.isnan(rapt.gelu(np.array([-np.inf]))).all()
+
+
+def test_argmax_of_equal_elements_is_the_first():
+    assert rapt.argmax(np.array([1.0, 3.0, 3.0])) == 1
+
+
+# ---- the table of quantized formats: bytes made by the format's own rule, and reordered as the table says
+
+OUTPUTS, INPUTS = 16, 512
+INTEGERS = RNG.integers(0, 16, (OUTPUTS, INPUTS))
+NF4 = np.array(
+    [-1.0, -0.696, -0.525, -0.395, -0.284, -0.185, -0.091, 0, 0.08, 0.161, 0.246, 0.338, 0.441, 0.563, 0.723, 1]
+)
+IQ4_NL = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113])
+FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def numbers(group, low=0.5, high=2.0, dtype=np.float16):
+    return RNG.uniform(low, high, (OUTPUTS, INPUTS // group)).astype(dtype)
+
+
+def spread(x, group):
+    """One for each input."""
+    return x.astype(np.float64).repeat(group, axis=1)
+
+
+def rows(q):
+    """rapt's: neighbours share a byte, the first in the low half."""
+    return (q[:, ::2] | q[:, 1::2] << 4).astype(np.uint8)
+
+
+def halves_of_blocks(q, block):
+    """GGUF: a block's first half is in the low halves of its bytes."""
+    low, high = np.split(q.reshape(OUTPUTS, -1, block), 2, axis=-1)
+    return (low | high << 4).reshape(OUTPUTS, INPUTS // 2)
+
+
+def from_halves(data, block):
+    data = data.reshape(OUTPUTS, -1, block // 2)
+    return np.concatenate([data & 15, data >> 4], -1).reshape(OUTPUTS, INPUTS)
+
+
+def in_words(q, axis, order=range(8)):
+    """Eight of q along an axis in the nibbles of an integer, the first in the lowest."""
+    eights = np.moveaxis(q, axis, -1)
+    eights = eights.reshape(*eights.shape[:-1], -1, 8)[..., list(order)]
+    return np.moveaxis((eights.astype(np.int64) << 4 * np.arange(8)).sum(-1), -1, axis)
+
+
+def from_words(words, axis, order=range(8)):
+    eights = np.moveaxis(words, axis, -1)[..., None] >> 4 * np.arange(8) & 15
+    result = np.empty_like(eights)
+    result[..., list(order)] = eights
+    return np.moveaxis(result.reshape(*result.shape[:-2], -1), -1, axis)
+
+
+def q4_0():
+    d = numbers(32)
+    return from_halves(halves_of_blocks(INTEGERS, 32), 32), 32, {"scales": d}, (INTEGERS - 8) * spread(d, 32)
+
+
+def q4_1():
+    d, m = numbers(32), numbers(32, -1, 1)
+    options = {"scales": d, "offsets": m, "zeros": np.zeros(d.shape, np.uint8)}
+    return from_halves(halves_of_blocks(INTEGERS, 32), 32), 32, options, INTEGERS * spread(d, 32) + spread(m, 32)
+
+
+def q4_k():
+    d, dmin = numbers(256, dtype=np.float32), numbers(256, dtype=np.float32)
+    sc, m = (RNG.integers(0, 64, (OUTPUTS, INPUTS // 32)) for _ in range(2))
+    scales, mins = (x.repeat(8, axis=1) * y for x, y in ((d, sc), (dmin, m)))
+    options = {"scales": scales.astype(np.float32), "offsets": -mins.astype(np.float32)}
+    options["zeros"] = np.zeros(sc.shape, np.uint8)
+    expected = spread(scales, 32) * INTEGERS - spread(mins, 32)
+    return from_halves(halves_of_blocks(INTEGERS, 64), 64), 32, options, expected
+
+
+def iq4_nl():
+    d = numbers(32)
+    expected = spread(d, 32) * IQ4_NL[INTEGERS]
+    return from_halves(halves_of_blocks(INTEGERS, 32), 32), 32, {"scales": d, "codebook": IQ4_NL}, expected
+
+
+def gptq():
+    scales, zeros = numbers(128), RNG.integers(1, 17, (OUTPUTS, INPUTS // 128))
+    qweight = in_words(INTEGERS.T, 0)  # [inputs / 8][outputs]
+    qzeros = in_words(zeros.T - 1, 1)  # [groups][outputs / 8]
+    expected = spread(scales, 128) * (INTEGERS - spread(zeros, 128))
+    options = {"scales": scales, "zeros": (from_words(qzeros, 1).T + 1).astype(np.uint8)}
+    return from_words(qweight, 0).T, 128, options, expected
+
+
+def awq():
+    order = [0, 2, 4, 6, 1, 3, 5, 7]
+    scales, zeros = numbers(128), RNG.integers(0, 16, (OUTPUTS, INPUTS // 128))
+    qweight = in_words(INTEGERS.T, 1, order)  # [inputs][outputs / 8]
+    qzeros = in_words(zeros.T, 1, order)
+    expected = spread(scales, 128) * (INTEGERS - spread(zeros, 128))
+    options = {"scales": scales, "zeros": from_words(qzeros, 1, order).T.astype(np.uint8)}
+    return from_words(qweight, 1, order).T, 128, options, expected
+
+
+def nf4():
+    absmax = numbers(64, dtype=np.float32)
+    stored = INTEGERS[:, ::2] << 4 | INTEGERS[:, 1::2]
+    swapped = np.stack([stored >> 4, stored & 15], -1).reshape(OUTPUTS, INPUTS)
+    return swapped, 64, {"scales": absmax, "codebook": NF4}, spread(absmax, 64) * NF4.astype(np.float32)[INTEGERS]
+
+
+def mxfp4():
+    e = RNG.integers(120, 130, (OUTPUTS, INPUTS // 32))
+    stored = INTEGERS[:, ::2] | INTEGERS[:, 1::2] << 4
+    q = np.stack([stored & 15, stored >> 4], -1).reshape(OUTPUTS, INPUTS)
+    scales = rapt.convert((2.0 ** (e - 127)).astype(np.float32), "bf16")
+    return q, 32, {"scales": scales, "codebook": FP4}, spread(2.0 ** (e - 127), 32) * FP4[INTEGERS]
+
+
+def torchao():
+    scales, zeros = (numbers(128, dtype=np.float32) for _ in range(2))
+    stored = INTEGERS[:, ::2] << 4 | INTEGERS[:, 1::2]
+    swapped = np.stack([stored >> 4, stored & 15], -1).reshape(OUTPUTS, INPUTS)
+    expected = (INTEGERS - 8) * spread(scales, 128) + spread(zeros, 128)
+    return swapped, 128, {"scales": scales, "offsets": zeros}, expected
+
+
+@pytest.mark.parametrize("format", [q4_0, q4_1, q4_k, iq4_nl, gptq, awq, nf4, mxfp4, torchao])
+def test_quantized_formats(format):
+    q, group, options, expected = format()
+    weights = rapt.pack_quantized(rows(q), "u4", scale_group=group, **options)
+    x = RNG.normal(size=(3, INPUTS)).astype(np.float32)
+    np.testing.assert_allclose(rapt.linear(x, weights), x @ expected.T, rtol=1e-4, atol=1e-3)
+
+
+def test_gptq_with_groups_out_of_order():
+    """desc_act: input k has the scale and zero of group g_idx[k]."""
+    q, group, options, _ = gptq()
+    g_idx = RNG.permutation(INPUTS) % (INPUTS // group)
+    expected = options["scales"].astype(float)[:, g_idx] * (q - options["zeros"].astype(float)[:, g_idx])
+    order = np.argsort(g_idx, kind="stable")
+    weights = rapt.pack_quantized(rows(q[:, order]), "u4", scale_group=group, **options)
+    x = RNG.normal(size=(3, INPUTS)).astype(np.float32)
+    np.testing.assert_allclose(rapt.linear(x[:, order], weights), x @ expected.T, rtol=1e-4, atol=1e-3)
+
+
+def test_q8_0():
+    q, d = RNG.integers(-127, 128, (OUTPUTS, INPUTS)).astype(np.int8), numbers(32)
+    x = RNG.normal(size=(3, INPUTS)).astype(np.float32)
+    result = rapt.linear(x, rapt.pack_quantized(q, "i8", d, scale_group=32))
+    np.testing.assert_allclose(result, x @ (q * spread(d, 32)).T, rtol=1e-4, atol=1e-2)
