@@ -46,6 +46,8 @@ class Page(HTMLParser):
         language = self._language[-1] if self._language else ""
         if "descname" in classes:
             self._names[-1] = ""  # the last name of an entry is its own; a template's parameters are before it
+        if tag == "dd" and any(self._language):
+            self._add(" ")  # between a list's name and its description
         description = tag == "dd" and bool(language)
         if description:
             self.entries.setdefault((language, self._name()), "")

@@ -14,13 +14,14 @@ HEADERS = {
     "rapt.hpp": ("C++", "cpp"),
     "parallel.hpp": ("C++, on threads", "cpp"),
 }
-PYTHON = {
-    "attention": ("Attention", r"attention|pack_keys|Gradients|Prepared"),
-    "linear": ("Linear layers", r"linear|Packed|pack_|quantize"),
-    "norms": ("Norms, gated activations and rotary positions", r"norm|gated|rope"),
-    "rows": ("Rows", r"softmax|logsumexp"),
-    "levels": ("Levels and versions", r"isa|version"),
-    "vectors": ("Vectors", r""),
+PYTHON = {  # pages, with the beginnings of their names, in this order
+    "attention": ("Attention", "attention pack_keys Gradients"),
+    "linear": ("Linear layers", "linear pack_weights pack_quantized quantize_rows dequantize_rows PackedWeights"),
+    "norms": ("Norms, gated activations and rotary positions", "rms_norm layer_norm gated rope"),
+    "rows": ("Rows", "softmax log_softmax logsumexp"),
+    "vectors": ("Vectors", "silu gelu argmax dot scale convert exp"),
+    "prepare": ("Prepared calls", "prepare Prepared"),
+    "levels": ("Levels and versions", "isa kernel_isa force_isa version bits_version"),
 }
 
 
@@ -45,13 +46,14 @@ def _write_header(path: Path, title: str, domain: str, out: Path) -> None:
     heading = f"{title}: {path.name}"
     label = path.name.replace(".", "_8")  # Doxygen's, which the comments' mentions of a header lead to
     index = f".. _{label}:\n\n{heading}\n{'=' * len(heading)}\n\n.. code-block:: {domain}\n\n   #include <rapt/{path.name}>\n\n"
+    index += (
+        ".. toctree::\n   :maxdepth: 1\n\n" + "".join(f"   {group}\n" for group, _ in groups) + "\n" if groups else ""
+    )
     index += f".. doxygenfile:: {path.name}\n   :sections: detaileddescription\n   :no-link:\n\n"
     if path.name == "rapt.h":
         versions = [f"RAPT_{name}" for name in ("VERSION_MAJOR", "VERSION_MINOR", "VERSION_PATCH", "BITS_VERSION")]
         index += "".join(f".. doxygendefine:: {name}\n\n" for name in versions)
-    if groups:
-        index += ".. toctree::\n\n" + "".join(f"   {group}\n" for group, _ in groups)
-    elif domain == "c":
+    if not groups and domain == "c":
         index += _declarations(text)
     _write(folder / "index.rst", index)
 
@@ -118,8 +120,8 @@ def _write_python(root: Path, out: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     left = list(rapt.__all__)
     pages = []
-    for page, (title, pattern) in PYTHON.items():
-        names = [name for name in left if re.search(pattern, name)]
+    for page, (title, beginnings) in PYTHON.items():
+        names = [name for beginning in beginnings.split() for name in left if name.startswith(beginning)]
         left = [name for name in left if name not in names]
         text = f"{title}\n{'=' * len(title)}\n\n.. currentmodule:: rapt\n\n"
         for name in names:
@@ -130,6 +132,8 @@ def _write_python(root: Path, out: Path) -> None:
             )
         _write(folder / f"{page}.rst", text)
         pages.append(page)
+    if left:
+        raise SystemExit(f"no page of Python has {', '.join(left)}")
     names = names_of_torch(root / "src/python/rapt")
     entries = "".join(f".. autofunction:: rapt.torch.{name}\n\n" for name in names)
     _write(
@@ -143,10 +147,10 @@ def _write_python(root: Path, out: Path) -> None:
 
 
 def _signature(thing: Callable[..., object]) -> str:
-    """One signature without types in place of all overloads."""
+    """One signature without types in place of all overloads, and without the addresses of functions."""
     signature = inspect.signature(thing)
     parameters = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
-    return str(signature.replace(parameters=parameters, return_annotation=signature.empty))
+    return re.sub("=<.*?>", "=...", str(signature.replace(parameters=parameters, return_annotation=signature.empty)))
 
 
 def _write(path: Path, text: str) -> None:
