@@ -23,11 +23,7 @@
 #endif
 
 #include "rapt/parallel.hpp"
-#include "support/attention_call.hpp"
-#include "support/bits.hpp"
 #include "support/effort.hpp"
-#include "support/public_api.hpp"
-#include "support/random.hpp"
 
 namespace {
 
@@ -88,17 +84,106 @@ namespace {
 
 template <class Use>
 void for_each_adapter(Use use) {
-  use(std_threads);
+  use("std_threads", std_threads);
 #ifdef _OPENMP
-  use(openmp);
+  use("OpenMP", openmp);
 #endif
 #ifdef RAPT_TEST_TBB
-  use(tbb);
+  use("oneTBB", tbb);
 #endif
 }
 
+const auto in_order = [](std::size_t n, const auto &body) {
+  for (std::size_t i = 0; i < n; ++i) body(i);
+};
+
+// ---- the cases of both headers
+
+template <class Parts>
+class Call {
+ public:
+  Call(std::size_t threads, const Parts &parts) : threads_(threads), parts_(parts) {}
+
+  // The pointers set the types.
+  template <class Q, class K, class V, class Out>
+  rapt_status attention(Q q, K k, V v, Out out, const rapt_attention_options *o) const {
+    const rapt_attention_options untyped = without_types(o);
+    return parallel_attention(q, k, v, out, o ? &untyped : nullptr, threads_, parts_);
+  }
+  template <class Q, class K, class V>
+  rapt_status attention_backward(Q q, K k, V v, const rapt_attention_options *o,
+                                 const rapt_attention_gradients *g) const {
+    const rapt_attention_options untyped = without_types(o);
+    return parallel_attention_backward(q, k, v, o ? &untyped : nullptr, g, threads_, parts_);
+  }
+  rapt_status linear(const LinearWork *layers, std::size_t count) const {
+    return parallel_linear({layers, count}, threads_, parts_);
+  }
+
+ private:
+  static rapt_attention_options without_types(const rapt_attention_options *given) {
+    rapt_attention_options o = given ? *given : rapt::attention_options();
+    o.q_type = o.kv_type = o.out_type = RAPT_TYPE_DEFAULT;
+    return o;
+  }
+
+  std::size_t threads_;
+  const Parts &parts_;
+};
+
+struct Header {
+  using Work = LinearWork;
+  static constexpr bool judges_all_layers_first = false;
+
+  template <class Use>
+  static void for_each(Use use) {
+    for_each_adapter([&](const char *name, const auto &parts) {
+      for (const std::size_t threads : Sizes{0, 1, 2, 3, 16, SIZE_MAX / 8 + 1, SIZE_MAX}) {
+        CAPTURE(threads);
+        use(name, Call(threads, parts));
+      }
+    });
+  }
+
+  template <class Use>
+  static void for_each_thread_count(Use use) {
+    for (const std::size_t threads : Sizes{0, 1, 2, 3, 16}) {
+      CAPTURE(threads);
+      use(Call(threads, std_threads));
+    }
+  }
+
+  template <class Use>
+  static std::vector<std::size_t> bodies(std::size_t threads, Use use) {
+    std::vector<std::size_t> counts;
+    const auto count = [&](std::size_t n, const auto &body) {
+      counts.push_back(n);
+      in_order(n, body);
+    };
+    use(Call(threads, count));
+    return counts;
+  }
+
+  static rapt_status run_tasks(std::size_t tasks, std::size_t runs, std::size_t threads, const auto &visit) {
+    return rapt::detail::run_parts(tasks, runs, threads, 1, in_order, visit);
+  }
+
+  static void check_memory() {}  // operator delete does it
+};
+
+}  // namespace
+}  // namespace rapt::test
+
+#include "support/parallel_cases.hpp"
+
+namespace rapt::test {
+namespace {
+
+// ---- adapters
+
 TEST_CASE("every part is called once") {
-  for_each_adapter([](const auto &parts) {
+  for_each_adapter([](const char *name, const auto &parts) {
+    CAPTURE(name);
     for (const std::size_t n : Sizes{1, 2, 3, 16}) {
       std::vector<std::atomic<int>> calls(n + 1);
       parts(n, [&](std::size_t i) { ++calls[i]; });
@@ -126,205 +211,38 @@ TEST_CASE("parts of std_threads and OpenMP run at once") {
 #endif
 }
 
-// Returns how many parts of run_parts work at the same time at most. Each part waits until `expected` parts
-// work.
-std::size_t parts_at_work(std::size_t tasks, std::size_t runs, std::size_t threads, std::size_t expected) {
-  std::atomic<std::size_t> working{0}, most{0};
-  const auto run = [&](std::size_t, std::size_t, void *) {
-    const std::size_t now = ++working;
-    for (std::size_t seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
-    }
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (most < expected && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // time for an excess part to start
-    --working;
-    return RAPT_OK;
-  };
-  CHECK(rapt::detail::run_parts(tasks, runs, threads, 1, std_threads, run) == RAPT_OK);
-  return most;
-}
-
 TEST_CASE("as many parts work as there are threads, tasks and runs") {
-  CHECK(parts_at_work(8, 8, 1, 1) == 1);
-  CHECK(parts_at_work(8, 8, 3, 3) == 3);
-  CHECK(parts_at_work(1, 8, 3, 1) == 1);
-  CHECK(parts_at_work(8, 2, 3, 2) == 2);
+  const auto check = [](std::size_t tasks, std::size_t runs, std::size_t threads, std::size_t expected) {
+    check_at_work(expected, [&](const auto &visit) {
+      return rapt::detail::run_parts(tasks, runs, threads, 1, std_threads, visit);
+    });
+  };
+  check(8, 8, 1, 1);
+  check(8, 8, 3, 3);
+  check(1, 8, 3, 1);
+  check(8, 2, 3, 2);
 }
 
-// Checks many numbers of tasks, runs and threads. The tasks need not be a multiple of the runs.
-TEST_CASE("runs hold every task once, in equal shares") {
-  for (std::size_t tasks = 1; tasks < 40; ++tasks) {
-    for (const std::size_t runs : Sizes{1, 2, 3, 7, 16, 64}) {
-      for (const std::size_t threads : Sizes{1, 3}) {
-        std::vector<std::atomic<int>> done(tasks);
-        std::atomic<std::size_t> calls{0};
-        const std::size_t expected = std::min(tasks, runs);
-        const auto run = [&](std::size_t first, std::size_t last, void *) {
-          const std::size_t share = tasks / expected;
-          if (last - first != share && last - first != share + 1) return RAPT_BAD_TASKS;
-          for (std::size_t i = first; i < last; ++i) ++done[i];
-          ++calls;
-          return RAPT_OK;
-        };
-        const auto in_order = [](std::size_t n, const auto &body) {
-          for (std::size_t i = 0; i < n; ++i) body(i);
-        };
-        REQUIRE(rapt::detail::run_parts(tasks, runs, threads, 1, in_order, run) == RAPT_OK);
-        REQUIRE(std::all_of(done.begin(), done.end(), [](const auto &count) { return count == 1; }));
-        REQUIRE(calls == expected);
-      }
-    }
+TEST_CASE("there are no more runs than tasks") {
+  for (const std::size_t tasks : Sizes{1, 2, 15, 39}) {
+    std::size_t seen = 0;
+    const auto visit = [&](std::size_t first, std::size_t last, void *) {
+      ++seen;
+      return last - first == 1 ? RAPT_OK : RAPT_BAD_TASKS;
+    };
+    CHECK(Header::run_tasks(tasks, 64, 3, visit) == RAPT_OK);
+    CHECK(seen == tasks);
   }
 }
 
-TEST_CASE("a status ends the work") {
-  std::atomic<std::size_t> begun{0};
-  const auto run = [&](std::size_t first, std::size_t, void *) {
-    ++begun;
+TEST_CASE("a status ends the work of two threads") {
+  const auto visit = [](std::size_t first, std::size_t, void *) {
     return first == 0 ? RAPT_BAD_OVERLAP : RAPT_OK;
   };
-  CHECK(rapt::detail::run_parts(1000, 1000, 1, 1, std_threads, run) == RAPT_BAD_OVERLAP);
-  CHECK(begun == 1);
-  CHECK(rapt::detail::run_parts(1000, 1000, 2, 1, std_threads, run) == RAPT_BAD_OVERLAP);
+  CHECK(rapt::detail::run_parts(1000, 1000, 2, 1, std_threads, visit) == RAPT_BAD_OVERLAP);
 }
 
-template <class T>
-std::vector<T> draw(std::size_t count, Random &random) {
-  std::vector<T> numbers;
-  for (std::size_t i = 0; i < count; ++i) numbers.push_back(static_cast<T>(random.gaussian()));
-  return numbers;
-}
-
-template <class T>
-bool equal(const std::vector<T> &a, const std::vector<T> &b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), same_bits<T>);
-}
-
-// With two heads, 140 queries make six tiles and 350 queries make twelve. Twelve is more than the eight runs
-// of one thread, and not a multiple of eight. For one query, adapters split the 1100 keys.
-TEST_CASE_TEMPLATE("forwards and backwards", T, float, double) {
-  for (const std::size_t q_len : Sizes{140, 350, 1}) {
-    CAPTURE(q_len);
-    constexpr std::size_t heads = 2, dim = 16, kv_len = 1100;
-    rapt_attention_options o = attention_options<T>();
-    o.q_heads = heads;
-    o.q_len = q_len;
-    o.kv_len = kv_len;
-    o.qk_dim = dim;
-    o.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
-    Random random(5);
-    const auto q = draw<T>(heads * q_len * dim, random), k = draw<T>(heads * kv_len * dim, random),
-               v = draw<T>(heads * kv_len * dim, random), dout = draw<T>(q.size(), random);
-    AttentionResults<T> expected;
-    expected.out.resize(q.size());
-    expected.lse.resize(heads * q_len);
-    run_attention(q, k, v, o, expected);
-    run_attention_backward(q, k, v, dout, o, T(0), expected);
-    o.q_type = o.kv_type = o.out_type = RAPT_TYPE_DEFAULT;  // taken from the pointers
-    for_each_adapter([&](const auto &parts) {
-      for (const std::size_t threads : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3},
-                                        std::size_t{16}, SIZE_MAX / 8 + 1}) {
-        CAPTURE(threads);
-        AttentionResults<T> results;
-        results.out.resize(q.size());
-        results.lse.resize(expected.lse.size());
-        results.dq.resize(q.size());
-        results.dk.resize(k.size());
-        results.dv.resize(v.size());
-        o.lse = results.lse.data();
-        REQUIRE(parallel_attention(q.data(), k.data(), v.data(), results.out.data(), &o, threads, parts) ==
-                RAPT_OK);
-        rapt_attention_gradients g = RAPT_ATTENTION_GRADIENTS_INIT;
-        g.out = results.out.data();
-        g.dout = dout.data();
-        g.dq = results.dq.data();
-        g.dk = results.dk.data();
-        g.dv = results.dv.data();
-        REQUIRE(parallel_attention_backward(q.data(), k.data(), v.data(), &o, &g, threads, parts) == RAPT_OK);
-        CHECK(equal(results.out, expected.out));
-        CHECK(equal(results.lse, expected.lse));
-        CHECK(equal(results.dq, expected.dq));
-        CHECK(equal(results.dk, expected.dk));
-        CHECK(equal(results.dv, expected.dv));
-      }
-    });
-  }
-}
-
-// One token has two tasks, one per head, and six tasks if its keys are split.
-TEST_CASE("keys are split where there are more threads than tasks") {
-  rapt_attention_options o = attention_options<float>();
-  o.q_heads = 2;
-  o.q_len = 1;
-  o.kv_len = 1100;
-  o.qk_dim = 4;
-  Random random(6);
-  const auto q = draw<float>(8, random), k = draw<float>(2 * 1100 * 4, random);
-  std::vector<float> out(8);
-  const auto parts_of = [&](std::size_t threads) {
-    std::vector<std::size_t> parts;
-    const auto count = [&](std::size_t n, const auto &body) {
-      parts.push_back(n);
-      for (std::size_t i = 0; i < n; ++i) body(i);
-    };
-    REQUIRE(parallel_attention(q.data(), k.data(), k.data(), out.data(), &o, threads, count) == RAPT_OK);
-    return parts;
-  };
-  CHECK(parts_of(1) == std::vector<std::size_t>{});
-  CHECK(parts_of(2) == std::vector<std::size_t>{2});
-  CHECK(parts_of(3) == std::vector<std::size_t>{3, 2});
-  CHECK(parts_of(16) == std::vector<std::size_t>{6, 2});
-  o.kv_len = 512;
-  CHECK(parts_of(16) == std::vector<std::size_t>{2});
-}
-
-TEST_CASE("bad arguments") {
-  rapt_attention_options o = attention_options<float>();
-  rapt_attention_gradients g = RAPT_ATTENTION_GRADIENTS_INIT;
-  float x[4] = {};
-  CHECK(parallel_attention(x, x, x, x, &o, 2, std_threads) == RAPT_BAD_DIM);
-  CHECK(parallel_attention(x, x, x, x, nullptr, 2, std_threads) == RAPT_BAD_OPTIONS);
-  CHECK(parallel_attention_backward(x, x, x, nullptr, &g, 2, std_threads) == RAPT_BAD_OPTIONS);
-  o.q_len = o.kv_len = o.qk_dim = 1;
-  CHECK(parallel_attention(x, x + 1, x + 2, x + 1, &o, 2, std_threads) == RAPT_BAD_OVERLAP);
-  CHECK(parallel_attention(x, x + 1, nullptr, x + 3, &o, 2, std_threads) == RAPT_BAD_V);
-  CHECK(parallel_attention_backward(x, x, x, &o, nullptr, 2, std_threads) == RAPT_BAD_GRADIENTS);
-  CHECK(parallel_attention_backward(x, x, x, &o, &g, 2, std_threads) == RAPT_BAD_OUT);
-}
-
-TEST_CASE("arguments are judged where there are no tasks") {
-  rapt_attention_options o = attention_options<float>();
-  o.q_len = 0;
-  o.kv_len = o.qk_dim = 1;
-  const std::int32_t too_long = 2;
-  o.kv_lengths = &too_long;
-  float x[4] = {};
-  rapt_attention_gradients g = RAPT_ATTENTION_GRADIENTS_INIT;
-  g.out = g.dout = g.dq = x;
-  g.dk = x + 1;
-  g.dv = x + 2;
-  o.lse = x + 3;
-  for (const std::size_t threads : Sizes{0, 1, 2}) {
-    CAPTURE(threads);
-    CHECK(parallel_attention(x, x, x, x, &o, threads, std_threads) == RAPT_BAD_KV_LENGTHS);
-    CHECK(parallel_attention_backward(x, x, x, &o, &g, threads, std_threads) == RAPT_BAD_KV_LENGTHS);
-  }
-}
-
-// For one query and 3 threads, adapters split the 600 keys. Neither the partial calls nor the merge can check
-// all arguments.
-TEST_CASE("split keys are refused as whole ones, and before anything is written") {
-  rapt_attention_options o = attention_options<float>();
-  o.q_len = 1;
-  o.kv_len = 600;
-  o.qk_dim = 1;
-  const std::vector<float> q(1, 1), v(600, 2);
-  std::vector<float> k(600, 1);
-  CHECK(parallel_attention(q.data(), k.data(), v.data(), k.data() + 5, &o, 3, std_threads) ==
-        RAPT_BAD_OVERLAP);
-  CHECK(k == std::vector<float>(600, 1));
-  CHECK(parallel_attention(q.data(), k.data(), v.data(), nullptr, &o, 3, std_threads) == RAPT_BAD_OUT);
-}
+// ---- types
 
 // With one key the output is the value of that key.
 template <class T>
@@ -419,36 +337,23 @@ void fail_at_each_allocation(Failure kind, const Call &call) {
 }
 
 TEST_CASE("what an allocation or the start of a thread throws comes out of the call") {
-  rapt_attention_options o = attention_options<float>();
-  o.q_len = 1;
-  o.kv_len = 1100;
-  o.qk_dim = 4;
-  Random random(7);
-  const auto q = draw<float>(300 * 4, random), k = draw<float>(1100 * 4, random);
-  std::vector<float> out(q.size()), lse(300), dq(q.size()), dk(k.size()), dv(k.size());
-  o.lse = lse.data();
-  rapt_attention_gradients g = RAPT_ATTENTION_GRADIENTS_INIT;
-  g.out = out.data();
-  g.dout = q.data();
-  g.dq = dq.data();
-  g.dk = dk.data();
-  g.dv = dv.data();
+  Layers layers;
   for (const std::size_t q_len : Sizes{1, 300}) {
-    o.q_len = q_len;
-    const auto forwards = [&](const auto &parts) {
-      return parallel_attention(q.data(), k.data(), k.data(), out.data(), &o, 3, parts);
+    Attention<float> of(q_len);
+    AttentionResults<float> results = of.empty();
+    const auto fail = [&](Failure kind, const auto &call) {
+      fail_at_each_allocation(kind, [&] { return of.forwards(results, call); });
+      fail_at_each_allocation(kind, [&] { return of.backwards(results, call); });
+      fail_at_each_allocation(kind, [&] { return call.linear(layers.work.data(), 4); });
     };
-    const auto backwards = [&](const auto &parts) {
-      return parallel_attention_backward(q.data(), k.data(), k.data(), &o, &g, 3, parts);
-    };
-    for_each_adapter([&](const auto &parts) {
-      CHECK(forwards(parts) == RAPT_OK);  // starts the threads that an adapter keeps
-      fail_at_each_allocation(Failure::allocation, [&] { return forwards(parts); });
-      fail_at_each_allocation(Failure::allocation, [&] { return backwards(parts); });
+    for_each_adapter([&](const char *name, const auto &parts) {
+      CAPTURE(name);
+      const Call call(3, parts);
+      CHECK(of.forwards(results, call) == RAPT_OK);  // starts the threads that an adapter keeps
+      fail(Failure::allocation, call);
     });
 #ifdef __GLIBC__
-    fail_at_each_allocation(Failure::start_of_threads, [&] { return forwards(std_threads); });
-    fail_at_each_allocation(Failure::start_of_threads, [&] { return backwards(std_threads); });
+    fail(Failure::start_of_threads, Call(3, std_threads));
 #endif
   }
 }
