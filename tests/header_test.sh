@@ -60,4 +60,10 @@ for pair in "${compilers[@]}"; do
     failures=$((failures + 1))
   fi
 done
+# Another compiler, such as MSVC's cl, is told what to use instead.
+error=$("$cc" -x c -I "$include" -U__GNUC__ -U__clang__ -E - <<<'#include <rapt/parallel.h>' 2>&1 >/dev/null) || true
+if [[ $error != *"needs gcc or clang. Else: parallel.hpp in C++20, or rapt_attention_run() on your threads"* ]]; then
+  echo "parallel.h does not say what to use without gcc and clang"
+  failures=$((failures + 1))
+fi
 ((failures == 0)) && echo "no warning"

@@ -39,7 +39,7 @@
 #define RAPT_PARALLEL_H
 
 #if !defined(__GNUC__) && !defined(__clang__)
-#error "rapt/parallel.h needs the atomic built-in functions of gcc and clang"
+#error "parallel.h needs gcc or clang. Else: parallel.hpp in C++20, or rapt_attention_run() on your threads"
 #endif
 
 #include <limits.h>
