@@ -2,8 +2,8 @@
  * Runs attention, its gradient and linear layers on the caller's threads, for C99 and C++11: OpenMP, or any pool
  * by a callback. It has only static inline functions over rapt.h, and adds no symbol to the library.
  *
- * A pool is a function that calls body(context, 0) to body(context, count - 1), on any threads and in any order,
- * and returns when all of these calls have ended. What the bodies have written must then be visible to the caller,
+ * A pool is a function that calls body(context, 0) to body(context, count - 1), on any threads and in any order.
+ * It returns when all of these calls have ended. What the bodies have written must then be visible to the caller,
  * as it is after a join or a barrier. Such a function is a few lines:
  *
  * ~~~
@@ -25,14 +25,15 @@
  * ~~~
  *
  * Every pool and every number of threads gives the bits of the plain call. A body takes work until none is left.
- * So it does not matter how many threads a pool really has, or whether it is busy with other calls. A body that a
- * cancelled pool never runs is no loss: another body, or at last the calling thread, does its work. A body neither
- * waits for another one nor throws. It may run inside another task of the pool, if the pool's function may.
+ * So it does not matter how many threads a pool really has, or whether the pool is busy with other calls. A body that
+ * a cancelled pool never runs is no loss: another body, or at last the calling thread, does its work. A body neither
+ * waits for another one nor throws. A body may run inside another task of the pool, if the pool's function may.
  *
- * A call allocates its memory by malloc, before the pool runs: a workspace per thread, and the partial results of
+ * Memory. A call allocates by malloc, before the pool runs: a workspace per thread, and the partial results of
  * split keys. It frees the memory before it returns. If malloc gives none, the status is RAPT_BAD_WORKSPACE, which
- * has no other cause here. Arguments are checked before an output is written, so with any status but RAPT_OK the
- * outputs are as before. If a pool's function throws in C++, the memory of the call leaks: use parallel.hpp there.
+ * has no other cause here. If a pool's function throws in C++, the memory of the call leaks: use parallel.hpp there.
+ *
+ * Errors. Arguments are checked before an output is written. With any status but RAPT_OK the outputs are as before.
  *
  * Any number of threads may call these functions at once, with one pool if the pool allows it. */
 #ifndef RAPT_PARALLEL_H
@@ -221,8 +222,8 @@ static inline void rapt_parallel_openmp(void *pool, size_t count, rapt_parallel_
   for (size_t i = 0; i < count; ++i) body(context, i);
 }
 
-/** Returns the pool of OpenMP, with up to this many threads: omp_get_max_threads(), for example. Only with
- * -fopenmp. */
+/** Returns the pool of OpenMP, with up to this many threads: omp_get_max_threads(), for example. Like
+ * rapt_parallel_openmp(), it needs -fopenmp. */
 static inline rapt_pool rapt_openmp_pool(size_t threads) {
   rapt_pool pool;
   pool.parallel_for = rapt_parallel_openmp;
@@ -233,8 +234,8 @@ static inline rapt_pool rapt_openmp_pool(size_t threads) {
 #endif
 
 /** Computes rapt_attention() on the pool, with the same arguments, special values and statuses. If there are more
- * threads than tasks, it also splits the keys into chunks of 512 and merges their partial results: one token over
- * a long context then has work for all threads.
+ * threads than tasks, it also splits the keys into chunks of 512 and merges their partial results. So one token over
+ * a long context has work for all threads.
  *
  * Memory: rapt_attention_workspace() bytes for each thread that gets work, and the partial results of
  * rapt_attention_partial_tasks() if it splits the keys. */
@@ -308,9 +309,9 @@ static inline rapt_status rapt_parallel_attention_backward(const void *q, const 
   return status;
 }
 
-/** Computes several linear layers as one list of tasks, with the bits of one rapt_linear() for each: q, k and v of
- * a block, or the experts of a layer. layers [count]. No layer may read or write what another one writes; this is
- * not checked. The status is that of the first bad layer, and then no layer is computed. A count of 0 succeeds.
+/** Computes layers[0] to layers[count - 1] as one list of tasks, with the bits of one rapt_linear() for each: q, k and
+ * v of a block, or the experts of a layer. No layer may read or write what another one writes; this is not checked.
+ * The status is that of the first bad layer, and then no layer is computed. A count of 0 succeeds.
  *
  * Memory: the largest rapt_linear_workspace() for each thread that gets work, and 8 bytes for each layer. */
 static inline rapt_status rapt_parallel_linear(const rapt_linear_work *layers, size_t count,

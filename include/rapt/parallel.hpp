@@ -94,8 +94,8 @@ rapt_status set_pointee_types(rapt_attention_options &o) {
 }
 
 // Splits the tasks into `runs` ranges, and calls run(first, last, workspace) for each. Each thread takes the
-// next range when it has finished one. 0 runs or threads count as 1, so that without tasks one empty run
-// checks the arguments. Returns the first status that is not RAPT_OK; no range begins after that status.
+// next range when it has finished one. 0 runs or threads count as 1: without tasks one empty run checks the
+// arguments. Returns the first status that is not RAPT_OK; no range begins after that status.
 template <class Parts, class Run>
 rapt_status run_parts(std::size_t tasks, std::size_t runs, std::size_t threads, std::size_t workspace_bytes,
                       const Parts &parts, const Run &run) {
@@ -198,9 +198,9 @@ struct LinearWork {
   const rapt_linear_options *options;  ///< as rapt_linear()'s, with the types
 };
 
-/// Computes several linear layers as one list of tasks, on up to `threads` threads: q, k and v of a block, or
-/// the experts of a layer. No layer may read what another one writes. The layers after one that fails may be
-/// computed or not. It allocates and throws like parallel_attention.
+/// Computes several linear layers as one list of tasks, on up to `threads` threads, with the bits of one rapt_linear()
+/// for each. They may be q, k and v of a block, or the experts of a layer. No layer may read or write what another one writes. The layers after one that fails may
+/// be computed or not. It allocates and throws like parallel_attention.
 template <class Parts>
 rapt_status parallel_linear(std::span<const LinearWork> layers, std::size_t threads, const Parts &parts) {
   std::vector<std::size_t> first_task(layers.size() + 1);

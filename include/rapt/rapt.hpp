@@ -350,7 +350,7 @@ rapt_status softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_ident
   }
 }
 
-/// y = the logarithm of softmax(), as rapt_log_softmax_f32().
+/// y = the logarithm of softmax(), as rapt_log_softmax_f32(), with softmax()'s types and options.
 template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status log_softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_identity_t<T> > y,
                         const rapt_softmax_options *options = nullptr) {
@@ -368,7 +368,7 @@ rapt_status log_softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_i
   }
 }
 
-/// out[r] = the log-sum-exp of row r, as rapt_logsumexp_f32().
+/// out[r] = the log-sum-exp of row r, as rapt_logsumexp_f32(), for float and double.
 template <detail::OneOf<float, double> T>
 rapt_status logsumexp(Rows<const std::type_identity_t<T> > x, std::span<std::type_identity_t<T> > out,
                       const rapt_softmax_options *options = nullptr) {
@@ -380,7 +380,7 @@ rapt_status logsumexp(Rows<const std::type_identity_t<T> > x, std::span<std::typ
   }
 }
 
-/// dx = the gradient of softmax(scale * x) from its output y, as rapt_softmax_backward_f32().
+/// dx = the gradient of softmax(scale * x) from its output y, as rapt_softmax_backward_f32(), for float and double.
 template <detail::OneOf<float, double> T>
 rapt_status softmax_backward(Rows<const std::type_identity_t<T> > y, Rows<const std::type_identity_t<T> > dy,
                              Rows<std::type_identity_t<T> > dx, std::type_identity_t<T> scale = 1) {
@@ -523,14 +523,14 @@ std::size_t attention_workspace(rapt_attention_options options) {
   if (detail::set_types<Q, KV, void>(options)) (void)rapt_attention_workspace(&options, &bytes);
   return bytes;
 }
-/// Like attention_workspace, for a backward call. The type Out of the forward call's output matters too.
+/// Like attention_workspace(), for attention_backward(). The type Out of the forward call's output matters too.
 template <Element Q, class KV = void, class Out = void>
 std::size_t attention_backward_workspace(rapt_attention_options options) {
   std::size_t bytes = 0;
   if (detail::set_types<Q, KV, Out>(options)) (void)rapt_attention_backward_workspace(&options, &bytes);
   return bytes;
 }
-/// Returns the number of tasks. The types are needed because they decide which options are valid.
+/// Returns the number of tasks of attention_run(). The types are needed because they decide which options are valid.
 template <Element Q, class KV = void>
 std::size_t attention_tasks(rapt_attention_options options) {
   std::size_t tasks = 0;
@@ -549,7 +549,7 @@ rapt_status attention(const Q &q, const K &k, const V &v, Out &&out, rapt_attent
                         std::ranges::data(out), &options, workspace.data(), workspace.size());
 }
 
-/// Computes the tasks first to last - 1 of attention; see rapt_attention_run.
+/// Computes the tasks first to last - 1 of attention(), as rapt_attention_run().
 template <Elements Q, Elements K, Elements V, WritableElements Out>
 rapt_status attention_run(const Q &q, const K &k, const V &v, Out &&out, rapt_attention_options options,
                           std::size_t first, std::size_t last, std::span<std::byte> workspace) {
@@ -561,8 +561,9 @@ rapt_status attention_run(const Q &q, const K &k, const V &v, Out &&out, rapt_at
                             workspace.size());
 }
 
-/// Writes the gradients through the pointers of `gradients`, whose types and extents are not checked. `out`
-/// and `dout` in `gradients` have the type options.out_type or, without one, the type of q.
+/// Computes the gradients, as rapt_attention_backward(). The workspace has attention_backward_workspace() bytes. The
+/// types and extents of what `gradients` points to are not checked. `out` and `dout` in `gradients` have the type
+/// options.out_type or, without one, the type of q.
 template <Elements Q, Elements K, Elements V>
 rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attention_options options,
                                const rapt_attention_gradients &gradients, std::span<std::byte> workspace) {
@@ -576,9 +577,9 @@ rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attentio
 
 // ---- linear layers
 /// \defgroup cpp_linear_layers Linear layers
-/// The ranges set the element types, as in attention. linear() returns RAPT_BAD_SIZE if
-/// a range does not cover its matrix. This is checked only for contiguous x, w and y without lists of rows,
-/// and for packed weights, of which quantized ones are as long as their header says.
+/// The ranges set the element types, as in attention. linear() returns RAPT_BAD_SIZE if a range does not cover its
+/// matrix. This is checked only for contiguous x, w and y without lists of rows, and for packed weights. Packed
+/// quantized weights are as long as their header says.
 ///
 /// ~~~
 ///   rapt_linear_options options = rapt::linear_options();
@@ -596,8 +597,8 @@ rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attentio
 /// Returns RAPT_LINEAR_OPTIONS_INIT: a plain linear layer.
 inline rapt_linear_options linear_options() { return RAPT_LINEAR_OPTIONS_INIT; }
 
-/// Weights is a range of elements, or of std::byte for packed weights and those of 4 bits, whose type the
-/// options name.
+/// Weights are a range of elements, or of std::byte for packed weights and for those of 4 bits. The options name the
+/// type of weights in bytes.
 template <class Range>
 concept Weights = Elements<Range> ||(std::ranges::contiguous_range<Range> &&std::ranges::sized_range<Range>
                                          &&std::is_same_v<std::ranges::range_value_t<Range>, std::byte>);
@@ -663,8 +664,8 @@ std::size_t of_linear(rapt_status (*of)(const rapt_linear_options *, std::size_t
 }  // namespace detail
 
 /// Returns the bytes of workspace. This function, linear_tasks() and linear_packed_length() return 0 if the
-/// options are not valid or name other types. X is the type of x, and W that
-/// of the weights. Without W they have the type in the options, or X.
+/// options are not valid or name other types. X is the type of x, and W that of the weights. Without W they have the
+/// type in the options, or X.
 template <Element X, class W = void>
 std::size_t linear_workspace(const rapt_linear_options &options) {
   return detail::of_linear<X, W>(rapt_linear_workspace, options);
@@ -690,7 +691,7 @@ rapt_status linear(const X &x, const W &w, Y &&y, rapt_linear_options options,
                      workspace.data(), workspace.size());
 }
 
-/// Computes the tasks first to last - 1 of linear; see rapt_linear_run.
+/// Computes the tasks first to last - 1 of linear(), as rapt_linear_run().
 template <Elements X, Weights W, WritableElements Y>
 rapt_status linear_run(const X &x, const W &w, Y &&y, rapt_linear_options options, std::size_t first,
                        std::size_t last, std::span<std::byte> workspace) {
@@ -731,7 +732,8 @@ bool same_shape(Rows<A> a, Rows<B> b) {
 
 }  // namespace detail
 
-/// Returns RAPT_BAD_SIZE if the shapes differ.
+/// y = activation(gate) * up, as rapt_gated(). Returns RAPT_BAD_SIZE if the shapes differ. Elements are float, double,
+/// f16 or bf16.
 template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status gated(Rows<const std::type_identity_t<T> > gate, Rows<const std::type_identity_t<T> > up,
                   Rows<std::type_identity_t<T> > y, rapt_activation activation = RAPT_SILU) {
@@ -740,7 +742,8 @@ rapt_status gated(Rows<const std::type_identity_t<T> > gate, Rows<const std::typ
   return rapt_gated(gate.data, up.data, y.data, &options);
 }
 
-/// Also returns RAPT_BAD_SIZE if a gradient has another stride than its input.
+/// The gradients of gated(), as rapt_gated_backward(), for float and double. Returns RAPT_BAD_SIZE if the shapes differ,
+/// or if a gradient has another stride than its input.
 template <detail::OneOf<float, double> T>
 rapt_status gated_backward(Rows<const std::type_identity_t<T> > gate, Rows<const std::type_identity_t<T> > up,
                            Rows<const std::type_identity_t<T> > dy, Rows<std::type_identity_t<T> > dgate,
@@ -757,7 +760,7 @@ rapt_status gated_backward(Rows<const std::type_identity_t<T> > gate, Rows<const
 
 // ---- norms
 /// \defgroup cpp_norms Norms
-/// X and y set the type, the shape and the strides. The options have the rest; their arrays are of x's
+/// x and y set the type, the shape and the strides. The options have the rest; their arrays are of x's
 /// type, and as long as a row. Calls return RAPT_BAD_SIZE if the shapes differ.
 ///
 /// ~~~
@@ -814,7 +817,7 @@ rapt_status layer_norm(Rows<const std::type_identity_t<T> > x, Rows<std::type_id
   return status == RAPT_OK ? rapt_layer_norm(x.data, y.data, &options) : status;
 }
 
-/// The gradients of rms_norm(), as rapt_rms_norm_backward().
+/// The gradients of rms_norm(), as rapt_rms_norm_backward(), for float and double.
 template <detail::OneOf<float, double> T>
 rapt_status rms_norm_backward(Rows<const std::type_identity_t<T> > x, Rows<const std::type_identity_t<T> > dy,
                               Rows<std::type_identity_t<T> > dx,
@@ -822,7 +825,7 @@ rapt_status rms_norm_backward(Rows<const std::type_identity_t<T> > x, Rows<const
   const rapt_status status = detail::set_norm<T>(options, x, dy, dx);
   return status == RAPT_OK ? rapt_rms_norm_backward(x.data, dy.data, dx.data, &options) : status;
 }
-/// The gradients of layer_norm(), as rapt_layer_norm_backward().
+/// The gradients of layer_norm(), as rapt_layer_norm_backward(), for float and double.
 template <detail::OneOf<float, double> T>
 rapt_status layer_norm_backward(Rows<const std::type_identity_t<T> > x,
                                 Rows<const std::type_identity_t<T> > dy, Rows<std::type_identity_t<T> > dx,
@@ -835,9 +838,8 @@ rapt_status layer_norm_backward(Rows<const std::type_identity_t<T> > x,
 
 // ---- rotary position embedding
 /// \defgroup cpp_rotary_position_embedding Rotary position embedding
-/// The ranges set the element type, and the frequencies set rotary_dim. Both
-/// functions return RAPT_BAD_SIZE if a range is too short. Of x and y this is checked only if they are
-/// contiguous.
+/// The ranges set the element type. The frequencies set rotary_dim where the options have 0. Both functions return
+/// RAPT_BAD_SIZE if a range is too short. Of x and y this is checked only if they are contiguous.
 ///
 /// ~~~
 ///   std::vector<double> frequencies(head_dim / 2);
