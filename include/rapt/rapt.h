@@ -11,9 +11,9 @@
  * plain attention. No set field is ignored: a field without effect next to the others is an error, and the
  * status names it. A field that another stage of the same work uses may be set, such as `lse` in a partial
  * call: the merge writes lse. A struct may grow at its end. Each size that it has had in a release is
- * accepted, and no other.
- * scale, softcap and scale / softcap must be normal numbers of the arithmetic type, and
- * scale at most the type's largest number / log2(e). Every product of sizes is checked for overflow.
+ * accepted, and no other. Every product of sizes is checked for overflow.
+ * scale, softcap and scale / softcap must be normal numbers of the arithmetic type. scale is at most the type's
+ * largest number / log2(e).
  *
  * Strides of tensors. {0, 0, 0} is contiguous in the order batch, head, token. Otherwise every dimension
  * longer than 1 needs its stride: 0 is an error there, and RAPT_REPEAT repeats an input along the dimension.
@@ -50,8 +50,8 @@
  * all partial sums may round to the same side. Then only the bound for any input holds.
  *
  * Memory. An output may overlap an input only where the function's text says so. A workspace must overlap
- * nothing. In attention, an array reaches from the first to the last element that the call reads or writes,
- * so the memory past the lengths of sequences may belong to anything. Slices of one buffer, such as q, k and
+ * nothing. In attention, an array reaches from the first to the last element that the call reads or writes.
+ * So the memory past the lengths of sequences may belong to anything. Slices of one buffer, such as q, k and
  * v in [batch, token, 3, head, dim], do not overlap. The library allocates nothing. scale, exp, convert and
  * softmax write outputs of 16 MiB and more past the caches, unless in place. Other threads see such an output
  * like any other once the call has returned.
@@ -59,9 +59,9 @@
  * Threads. Any number of threads may call any function at once. The library's only state is the choice of
  * instruction set. It prints nothing, starts no thread and throws nothing.
  *
- * Functions that return no status (dot, dot_rows, scale, exp, exp_sum, activations) check nothing: their
- * pointers must be valid for the lengths given.
-
+ * Errors. A function that returns a status checks its arguments, and the status names a bad one. Functions that
+ * return none (dot, dot_rows, scale, exp, exp_sum, convert, argmax, activations) check nothing: their pointers
+ * must be valid for the lengths given.
  */
 #ifndef RAPT_RAPT_H
 #define RAPT_RAPT_H
@@ -489,7 +489,7 @@ RAPT_API void rapt_convert_f32_to_bf16(const float *x, rapt_bf16 *y, size_t n);
  * Set size, or start from RAPT_SOFTMAX_OPTIONS_INIT. */
 typedef struct rapt_softmax_options {
   size_t size;               /**< sizeof(rapt_softmax_options) */
-  double scale;              /**< 0: 1; 1/sqrt(d_k) for attention */
+  double scale;              /**< the factor of x; 0: 1. Attention's is 1/sqrt(d_k) */
   double softcap;            /**< 0: off */
   const void *bias;          /**< [rows][cols] of the arithmetic type, or null */
   ptrdiff_t bias_stride;     /**< 0: cols; RAPT_REPEAT: one row of bias for all rows */
@@ -515,8 +515,8 @@ typedef struct rapt_softmax_options {
  * a softcap the score is then the softcap. Otherwise exp takes the exact product, which has no range:
  * {3e38, 1, 2} with scale 2 gives {1, 0, 0}, and its log-sum-exp is infinite. With a bias of zeros, it gives
  * NaN.
- * Accuracy: the relative error of every probability is at most 6 * u (f64: 10 * u), for any row: at any
- * number of columns, any magnitude and any order of logits.
+ * Accuracy: the relative error of every probability is at most 6 * u (f64: 10 * u), for any row. The number of
+ * columns, the magnitude and the order of logits do not matter.
  * Some options round the score. If s is the score before its bias, the score's error in units of u is
  * ~~~
  *   |s| + |s + bias|         with a bias, or a scale whose magnitude is outside [2^-16, 2^16]
@@ -605,14 +605,14 @@ RAPT_API rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stri
  * y may be x, with the same stride. Otherwise y and residual overlap nothing. A call without rows or columns
  * succeeds, and looks at no array.
  *
- * Special values: rows do not mix. A row with a NaN or infinity is NaN, except that rms_norm gives 0 for the
- * finite elements of a row with infinities and no NaN. If eps is 0, a row of zeros is NaN; so is a row of equal
+ * Special values: rows do not mix. A row with a NaN or infinity is NaN. One exception: without a NaN, rms_norm gives
+ * 0 for the finite elements of a row with infinities. If eps is 0, a row of zeros is NaN; so is a row of equal
  * elements for layer_norm, if its mean is exact. If the sum of the squares overflows, rms_norm gives 0 (times the
  * weight).
  *
  * Accuracy for any row, where nothing overflows, cols is at most 2^26, and the number under the root at least 2^-100
- * (f64: 2^-960). Let t be the exact x / sqrt(...) or (x - mean) / sqrt(...), R the exact 1 / sqrt(...), z = 2^-149
- * (f64: 2^-1074), and D = min(cols / 64, 512) + cols / 32768 + 8 (f64: cols / 32, cols / 16384). With
+ * (f64: 2^-960). Let t be the exact x / sqrt(...) or (x - mean) / sqrt(...), and R the exact 1 / sqrt(...). Let z be
+ * 2^-149 (f64: 2^-1074), and D = min(cols / 64, 512) + cols / 32768 + 8 (f64: cols / 32, cols / 16384). With
  *
  * ~~~
  *   rms_norm     e = (D / 2 + 5) u |t| + z
@@ -624,7 +624,7 @@ RAPT_API rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stri
 typedef struct rapt_norm_options {
   size_t size; /**< sizeof(rapt_norm_options) */
 
-  rapt_type type;            /**< 0: RAPT_F32; or RAPT_F64, RAPT_F16, RAPT_BF16 */
+  rapt_type type;            /**< of all arrays: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
   int weight_plus_one;       /**< rms_norm: if not 0, weight + 1 takes the place of weight, as in Gemma */
   size_t rows;               /**< of x and y */
   size_t cols;               /**< elements of a row */
@@ -633,7 +633,7 @@ typedef struct rapt_norm_options {
   double eps;                /**< rounded to the arithmetic type; 0, or a positive normal number of it */
   const void *weight;        /**< [cols], or null: 1 */
   const void *bias;          /**< layer_norm: [cols], or null */
-  void *residual;            /**< [rows][cols], or null */
+  void *residual;            /**< [rows][cols]: x is added to it, and y is its norm; or null */
   ptrdiff_t residual_stride; /**< 0: cols; at least that, unless there is only one row */
 } rapt_norm_options;
 
@@ -656,12 +656,12 @@ RAPT_API rapt_status rapt_layer_norm(const void *x, void *y, const rapt_norm_opt
  *   dbias     layer_norm: the sum over the rows of dy, or null
  * ~~~
  *
- * dweight and dbias are added up row by row, from 0. With `accumulate` they begin with what they hold, so that
- * calls for the first rows and then for the others give the bits of one call. A call without rows sets them to 0
- * or leaves them, and looks at no other array.
+ * dweight and dbias are added up row by row, from 0. With `accumulate` they begin with what they hold. So calls for
+ * the first rows and then for the others give the bits of one call. A call without rows sets them to 0 or leaves
+ * them, and looks at no other array.
  *
- * Accuracy, with t, e, R and the conditions of the norms, the number under the root at most 2^125 (f64: 2^1021), and
- * q at most 1. Let g = dy * w, s = |t| + e and M = mean of |g| s. The error is at most
+ * Accuracy, under the conditions of the norms, with the number under the root at most 2^125 (f64: 2^1021) and q at
+ * most 1. With t, e and R of the norms, let g = dy * w, s = |t| + e and M = mean of |g| s. The error is at most
  *
  * ~~~
  *   rms_norm     dx: R u ((D / 2 + 8) |g| + (5 D / 2 + 20) |t| * (mean of |g t|)) + 3 (1 + R)^2 (1 + |t|) z
@@ -674,7 +674,7 @@ RAPT_API rapt_status rapt_layer_norm(const void *x, void *y, const rapt_norm_opt
 typedef struct rapt_norm_backward_options {
   size_t size; /**< sizeof(rapt_norm_backward_options) */
 
-  rapt_type type;      /**< 0: RAPT_F32; or RAPT_F64 */
+  rapt_type type;      /**< of all arrays: RAPT_F32 (0: RAPT_F32) or RAPT_F64 */
   int weight_plus_one; /**< as in the forward call */
   size_t rows;         /**< of x, dy and dx */
   size_t cols;         /**< elements of a row */
@@ -713,8 +713,8 @@ enum rapt_activation {
 };
 typedef enum rapt_activation rapt_activation;
 
-/** Set size, rows and cols, or start from RAPT_GATED_OPTIONS_INIT. A linear layer that computes gate and up side by
- * side writes rows of 2 * cols elements: then both strides are 2 * cols, and up is gate + cols. */
+/** Set size, rows and cols, or start from RAPT_GATED_OPTIONS_INIT. A linear layer may compute gate and up side by side,
+ * in rows of 2 * cols elements. Then both strides are 2 * cols, and up is gate + cols. */
 typedef struct rapt_gated_options {
   size_t size;           /**< sizeof(rapt_gated_options) */
   rapt_type type;        /**< of all arrays; 0: RAPT_F32 */
@@ -777,14 +777,7 @@ RAPT_API rapt_status rapt_gated_backward(const void *gate, const void *up, const
  *   bias:          bias[i][j] is not -inf.
  * ~~~
  *
- * ONNX's Attention (opsets 23 and 24) in these options:
- * ~~~
- *   is_causal with a past               RAPT_CAUSAL_OFFSET, and the length of the past as causal_offset
- *   is_causal without a past            RAPT_CAUSAL_TOP_LEFT
- *   is_causal with nonpad_kv_seqlen     RAPT_CAUSAL_BOTTOM_RIGHT
- *   nonpad_kv_seqlen                    kv_lengths
- *   attn_mask, boolean or of numbers    mask or bias; kv_lengths too if it has fewer columns than keys
- * ~~~
+ * src/manual/coming_from.md has the names of torch, FlashInfer, xFormers, ONNX and ggml next to these options.
  *
  * size and the shape must be set, everything else is optional. Start from zeros or from
  * RAPT_ATTENTION_OPTIONS_INIT. */
@@ -795,7 +788,7 @@ typedef struct rapt_attention_options {
   rapt_type q_type;   /**< of q; 0: RAPT_F32 */
   rapt_type kv_type;  /**< of k and v; 0: q_type */
   rapt_type out_type; /**< of out; 0: q_type */
-  int arithmetic;     /**< one of rapt_arithmetic */
+  int arithmetic;     /**< one of rapt_arithmetic; 0: what the types say */
 
   /** Scales of RAPT_I8 keys, and of values, [batch][kv_heads][kv_len][scale groups]: element d of key j is
    * k[j][d] times the scale of d's group. Pages, offsets and lengths are those of k and v. The strides of
@@ -806,7 +799,7 @@ typedef struct rapt_attention_options {
   const float *v_scales; /**< scales of RAPT_I8 values, as k_scales */
   size_t scale_group;    /**< 32, 64 or 128 elements of a head per scale; 0: all */
 
-  /* The shape: q [batch][q_heads][q_len][qk_dim], k [batch][kv_heads][kv_len][qk_dim],
+  /* The shape. q [batch][q_heads][q_len][qk_dim], k [batch][kv_heads][kv_len][qk_dim],
    * v [batch][kv_heads][kv_len][v_dim], out [batch][q_heads][q_len][v_dim], in any order of the first three
    * dimensions. k and v may share memory. */
   size_t batch;           /**< sequences; not 0 */
@@ -816,34 +809,33 @@ typedef struct rapt_attention_options {
   size_t kv_len;          /**< keys of a sequence */
   size_t qk_dim;          /**< elements of a query and a key; not 0 */
   size_t v_dim;           /**< elements of a value and an output; 0: as qk_dim */
-  rapt_strides q_strides; /**< of q [batch][q_heads][q_len][qk_dim], in any order of the first three */
-  /** Of k [batch][kv_heads][kv_len][qk_dim], in any order of the first three.
-   * With few queries, calls are faster if the tokens of a head follow each other in k and v. A token stride
+  rapt_strides q_strides; /**< of q; all 0: contiguous, in the order above. So are those of k, v and out */
+  /** Of k. With few queries, calls are faster if the tokens of a head follow each other in k and v. A token stride
    * that is a multiple of 2 KB is slow; pad it by 16 elements. */
   rapt_strides k_strides;
-  rapt_strides v_strides;   /**< of v [batch][kv_heads][kv_len][v_dim], like k_strides */
-  rapt_strides out_strides; /**< of out [batch][q_heads][q_len][v_dim], in any order of the first three */
+  rapt_strides v_strides;   /**< of v, like k_strides */
+  rapt_strides out_strides; /**< of out */
 
-  /* The scores. */
+  /* The scores. Their arrays are of the arithmetic type: float, or double for f64. */
   double scale;                     /**< of q.k; 0: 1/sqrt(qk_dim) */
   const void *query_scales;         /**< [batch][q_heads][q_len], a factor per query; or null */
-  rapt_strides query_scale_strides; /**< of query_scales */
+  rapt_strides query_scale_strides; /**< of query_scales; all 0: contiguous */
   double softcap;                   /**< s = softcap * tanh(s / softcap); 0: off */
-  const void *alibi_slopes;         /**< [q_heads], times the distance to the query's position; or null */
-  const void *bias;                 /**< [batch][q_heads][q_len][kv_len], keys contiguous; or null */
-  rapt_strides bias_strides;        /**< of bias; RAPT_REPEAT broadcasts */
-  const void *sinks;                /**< [q_heads], a logit that joins only the sum; or null */
+  const void *alibi_slopes;  /**< [q_heads], times j - p, the distance to the query's position; or null */
+  const void *bias;          /**< [batch][q_heads][q_len][kv_len], keys contiguous; or null */
+  rapt_strides bias_strides; /**< of bias; all 0: contiguous; RAPT_REPEAT broadcasts */
+  const void *sinks;         /**< [q_heads], a logit that joins only the sum; or null */
 
-  /* Visibility: the keys that a query sees. */
-  int causal;              /**< one of rapt_causal */
-  ptrdiff_t causal_offset; /**< only with RAPT_CAUSAL_OFFSET */
+  /* Visibility. Which keys a query sees. */
+  int causal;              /**< one of rapt_causal; 0: no causality */
+  ptrdiff_t causal_offset; /**< only with RAPT_CAUSAL_OFFSET: query i sees the keys <= i + causal_offset */
   /** 0: no limit; w: the w keys that end at the query's position, its own included (a model's sliding_window).
    * FlashInfer's window_left of w shows one key more and is w + 1 here; its -1, no window, is 0 here. */
   size_t window_left;
   size_t window_right; /**< 0: no limit; w: the w keys that begin at the query's position, its own included */
   size_t window_chunk; /**< 0: off; w: the keys of the position's chunk of w keys (Llama 4's) */
   const uint8_t *mask; /**< [batch][q_heads][q_len][kv_len], keys contiguous; 0 excludes; or null */
-  rapt_strides mask_strides; /**< of mask; RAPT_REPEAT broadcasts */
+  rapt_strides mask_strides; /**< of mask; all 0: contiguous; RAPT_REPEAT broadcasts */
 
   /* Sequences of different lengths. q_len and kv_len are then upper bounds of the lengths. A call reads k, v,
    * bias and mask only up to a sequence's length. Packed sequences are stored end to end: sequence b has the
@@ -852,19 +844,18 @@ typedef struct rapt_attention_options {
   const int32_t *q_offsets;  /**< [batch + 1], of sequences end to end in q and out; or null */
   const int32_t *kv_offsets; /**< [batch + 1], of sequences end to end in k and v; or null */
 
-  /** Keys and values in pages: token t of sequence b is token t % page_size of page
+  /* Pages and packed keys. */
+  /** [batch][block_table_stride] numbers of pages, or null. Token t of sequence b is token t % page_size of page
    * block_table[b * block_table_stride + t / page_size]. The batch stride of k and v then leads from page to
    * page. */
   const int32_t *block_table;
   size_t block_table_stride; /**< numbers of pages per sequence; 0: as many as kv_len needs */
-  size_t page_size;          /**< tokens of a page, a multiple of 16 */
+  size_t page_size;          /**< tokens of a page, a multiple of 16; only with block_table */
+  int packed_keys;           /**< not 0: k has the layout of rapt_attention_pack_keys, and no token stride */
 
-  /** If not 0, k has the layout of rapt_attention_pack_keys, and no token stride. */
-  int packed_keys;
-
-  /** The log-sum-exp of every row, [batch][q_heads][q_len] (with q_offsets [q_heads][tokens]); or null. */
-  void *lse;
-  rapt_strides lse_strides; /**< of lse */
+  /* The log-sum-exp. It is of the arithmetic type. */
+  void *lse; /**< output: [batch][q_heads][q_len] (with q_offsets [q_heads][tokens]); or null */
+  rapt_strides lse_strides; /**< of lse; all 0: contiguous */
 } rapt_attention_options;
 
 /** One sequence, one head; everything else zero. */
@@ -881,7 +872,7 @@ typedef struct rapt_attention_options {
 /** Computes softmax(scale * Q.K^T) . V, with the options above. The matrix of scores is never held in memory.
  *
  * Workspace: rapt_attention_workspace bytes, of any alignment. Calls that run at once need one each. Its size
- * depends only on types and dimensions of the heads: e * (64 * qk_dim + 128 * v_dim + 8192) + 64 bytes,
+ * depends only on types and dimensions of the heads. It is e * (64 * qk_dim + 128 * v_dim + 8192) + 64 bytes,
  * where e is 4 for f32 and 8 for f64. Keys and values of 16 bits take 256 * (qk_dim + v_dim) + 128 bytes
  * more. RAPT_I8 and RAPT_ARITHMETIC_BF16 need room for packed keys and values: below 1 MB for heads of 128.
  *
@@ -927,8 +918,8 @@ typedef struct rapt_attention_options {
  * exact result that defines the error.
  * RAPT_I8 adds (exp(K / 32500) - 1) * V and 1/8 of the largest visible |v_scale| to out's error, and
  * K / 65000 to that of lse. Its G is kv_len * 2^-93.
- * K, of RAPT_I8 keys, is the largest sum over d of |scale * k[d]| * max |q|, where the maximum is over a
- * scale group, and at least 2^-84. On ordinary data the error is 1e-4 of an output. The error from
+ * K, of RAPT_I8 keys, is the largest sum over d of |scale * k[d]| * max |q|. The maximum is over a scale group,
+ * and at least 2^-84. On ordinary data the error is 1e-4 of an output. The error from
  * rounding keys and values to int8 is a hundred times as large.
  *
  * With RAPT_I8, queries become integers of 16 bits, and so do the products of weights and v_scale in each
@@ -954,13 +945,13 @@ typedef struct rapt_attention_options {
  *   - every 512 keys begin a new partial result, and partial results are folded from left to right.
  *
  * RAPT_ARITHMETIC_BF16 differs in this:
- *   - a score adds groups of 32 dimensions, and a value groups of 32 keys: the even and the odd terms of a
- *     group are a chain each, whose sum is added to the result;
+ *   - a score adds groups of 32 dimensions, and a value groups of 32 keys. The even and the odd terms of a
+ *     group are a chain each. The sum of both chains is added to the result;
  *   - a weight is rounded to bf16, and is 0 below 2^-64 of its reference;
  *   - the reference is the largest score of a chunk's first block with a visible key. It moves to the largest
  *     score of a later block if that score's weight would be 2^8 or more.
  *
- * The order does not depend on the number of queries, heads, sequences or tasks: a token decoded alone has
+ * The order does not depend on the number of queries, heads, sequences or tasks. So a token decoded alone has
  * the bits that it has in a prefill. */
 RAPT_API rapt_status rapt_attention(const void *q, const void *k, const void *v, void *out,
                                     const rapt_attention_options *options, void *workspace,
@@ -979,7 +970,7 @@ RAPT_API rapt_status rapt_attention_run(const void *q, const void *k, const void
                                         const rapt_attention_options *options, size_t first, size_t last,
                                         void *workspace, size_t workspace_size);
 
-/** Split keys, for few queries over many keys: chunks of 512 keys may run anywhere, and the merge gives the
+/** Split keys, for few queries over many keys. Chunks of 512 keys may run anywhere, and the merge gives the
  * bits of the unsplit call. partial_tasks counts the tasks: those of chunk c go from c * rapt_attention_tasks
  * to (c + 1) * rapt_attention_tasks - 1. They read keys, values, bias and mask only of their chunk, and
  * write only its partial results. partials must overlap nothing.
@@ -1084,8 +1075,8 @@ typedef struct rapt_attention_gradients {
  * in memory, but computed again tile by tile. Pages are RAPT_BAD_BLOCK_TABLE, and packed keys are
  * RAPT_BAD_PACKED_KEYS.
  *
- * Elements of 16 bits are widened. The result is the f32 gradient of the widened q, k, v, out and dout, each
- * element rounded once where the gradient has 16 bits: a negative one too small for f16 becomes -0.
+ * Elements of 16 bits are widened. The result is the f32 gradient of the widened q, k, v, out and dout. Where the
+ * gradient has 16 bits, each element is rounded once: a negative one too small for f16 becomes -0.
  *
  * ~~~
  *   w[i][j] = exp(s[i][j] - lse[i])             D[i] = dout[i] . out[i]
@@ -1115,8 +1106,8 @@ typedef struct rapt_attention_gradients {
  *   weights: |error| <= (e[i] * u + F) * w[i][j], or w[i][j] where it is below 2^-125 (f64: 2^-1021)
  *   ds:      |error| <= D * (that of the weight + v_dim * u * w[i][j]) + (v_dim + 1) * z
  * ~~~
- * A gradient's error is at most the errors of the terms of its sum, plus n * u times the sum of the
- * magnitudes of these n terms, plus z for each term: in dq (|k| + 1) * z, in dk (|q| + 1) * z.
+ * A gradient is a sum of n terms. Its error is at most the errors of the terms, plus n * u times the sum of their
+ * magnitudes, plus z for each term. In dq it is (|k| + 1) * z for each term, and in dk (|q| + 1) * z.
  * Weights, and these bounds, are relative to the given lse. The lse of RAPT_ARITHMETIC_BF16 is off by up to
  * 2^-8 + 2^-13. All weights of a row then have this relative error, which is thousands of u. Training needs a
  * forward call in RAPT_ARITHMETIC_F32.
@@ -1127,7 +1118,7 @@ typedef struct rapt_attention_gradients {
  *
  * Tasks: run(first, last) does tasks first to last - 1. Every task writes different elements, and every
  * split gives the same bits. A task writes dq for a part of the rows of its heads, and dk, dv and dbias for a
- * part of their keys; a head's first task writes its dsinks. The heads are one key/value head of one
+ * part of their keys. A head's first task writes its dsinks. The heads are one key/value head of one
  * sequence, or all heads and sequences that add to one element of dbias. They are divided into as many parts
  * as make 64 tasks, but at most one per 64 keys and per 64 rows. One run of all tasks of a head computes 5
  * matrix products, two equal runs compute 6 in total, and single tasks up to 7. So give each thread one run,
@@ -1146,7 +1137,7 @@ RAPT_API rapt_status rapt_attention_backward_tasks(const rapt_attention_options 
                                                    const rapt_attention_gradients *gradients, size_t *tasks);
 /** Stores the size of the workspace in *bytes. It is e * (128 * qk_dim + 128 * v_dim + 12800) + 64, where e is
  * 8 for f64 and otherwise 4. If q, k, v or out has a type of 16 bits, the workspace also holds sums over the
- * rows in f32, and *bytes is larger by e * ((128 + kv_len) * (qk_dim + v_dim) + 64). */
+ * rows in f32. Then *bytes is larger by e * ((128 + kv_len) * (qk_dim + v_dim) + 64). */
 RAPT_API rapt_status rapt_attention_backward_workspace(const rapt_attention_options *options, size_t *bytes);
 
 /** \} */
@@ -1245,30 +1236,33 @@ typedef struct rapt_matrix_strides {
 typedef struct rapt_linear_options {
   size_t size; /**< sizeof(rapt_linear_options) */
 
+  /* The types. */
   rapt_type x_type; /**< of x; 0: RAPT_F32 */
   rapt_type w_type; /**< of w; 0: x_type */
   rapt_type y_type; /**< of y; 0: x_type */
-  int arithmetic;   /**< one of rapt_arithmetic */
+  int arithmetic;   /**< one of rapt_arithmetic; 0: what the types say */
 
+  /* The shape. x [rows][in_features], w [out_features][in_features], y [rows][out_features]. */
   size_t rows;                   /**< of x and y */
   size_t in_features;            /**< elements of a row of x; not 0 */
   size_t out_features;           /**< elements of a row of y */
-  rapt_matrix_strides x_strides; /**< of rows and inputs */
-  rapt_matrix_strides w_strides; /**< of outputs and inputs */
+  rapt_matrix_strides x_strides; /**< of rows and inputs; {0, 0}: contiguous */
+  rapt_matrix_strides w_strides; /**< of outputs and inputs; {0, 0}: contiguous */
   ptrdiff_t y_stride;            /**< from one row of y to the next; 0: out_features; at least that */
 
   /** If not 0, w has the layout of rapt_linear_pack, and no strides. */
   int packed_w;
 
+  /* What follows the sum. */
   const void *bias;       /**< [out_features] of the arithmetic type, or null */
   const void *row_scales; /**< [rows] of the arithmetic type, or null */
   const void *add;        /**< [rows][out_features], or null. It may be y, with y's type and stride */
   rapt_type add_type;     /**< of add; 0: y_type */
   ptrdiff_t add_stride;   /**< from one row of add to the next; 0: out_features; at least that */
 
-  /** Row r of the call is row x_rows[r] of x, and row y_rows[r] of y and add: the tokens of an expert, or the
-   * logits of chosen tokens. Null: r. row_scales has its numbers by r. No row may be twice in y_rows; this is
-   * not checked. */
+  /* Lists of rows. They are the tokens of an expert, or the logits of chosen tokens. */
+  /** [rows]: row r of the call is row x_rows[r] of x. Null: r. row_scales has its numbers by r. No row may be twice in
+   * y_rows; this is not checked. */
   const size_t *x_rows;
   const size_t *y_rows; /**< [rows]: row r of the call is row y_rows[r] of y and add. Null: r */
 
@@ -1315,14 +1309,14 @@ RAPT_API rapt_status rapt_linear_run(const void *x, const void *w, void *y,
 RAPT_API rapt_status rapt_linear_packed_length(const rapt_linear_options *options, size_t *bytes);
 /** Packs weights for calls with packed_w, which are faster, most of all with few rows. packed has
  * rapt_linear_packed_length bytes, the same on every instruction set, and may be stored. Parts may be packed
- * apart, such as the three matrices of q, k and v: w then is a part's first output, and the part has the
- * outputs [first_output, first_output + outputs) of the layer. first_output must be a multiple of 64. A part
- * also fills the rest of its last 64 outputs with 0. The options are the layer's, with the strides of w;
- * packed_w is not looked at.
+ * apart, such as the three matrices of q, k and v. Then w is a part's first output, and the part has the outputs
+ * [first_output, first_output + outputs) of the layer. first_output must be a multiple of 64. A part also fills
+ * the rest of its last 64 outputs with 0. The options are the layer's, with the strides of w; packed_w is not
+ * looked at.
  *
  * Packed quantized weights carry their scales, zeros, offsets and codebook, which the options of a call with
  * packed_w then must not give again. w_scales, w_zeros and w_offsets of a part begin with its first output.
- * They start with a header of 64 bytes, which the part with output 0 writes. Its bytes 48 to 55 are the
+ * These weights begin with a header of 64 bytes, which the part with output 0 writes. Its bytes 48 to 55 are the
  * length of all in bytes, as a uint64_t. A header of another w_type, scale_group, in_features or
  * out_features, or with a byte that has changed, is RAPT_BAD_PACKED. Other bytes are not checked. */
 RAPT_API rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
@@ -1344,8 +1338,8 @@ RAPT_API rapt_status rapt_quantize_rows(const void *x, rapt_type x_type, ptrdiff
                                         size_t rows, size_t inputs, size_t group, rapt_type q_type, void *q,
                                         float *scales);
 
-/** Turns integers into numbers: y = float(q - zero) * scale + offset, where each operation is rounded to f32,
- * and then to the type of y: f32, f16 or bf16. q has RAPT_I8, RAPT_I4 or RAPT_U4. scales (null: 1), zeros
+/** Turns integers into numbers: y = float(q - zero) * scale + offset. Each operation is rounded to f32, and the result
+ * then to the type of y: f32, f16 or bf16. q has RAPT_I8, RAPT_I4 or RAPT_U4. scales (null: 1), zeros
  * (RAPT_U4; null: 8) and offsets (null: none is added) have [rows][groups]. With a codebook (RAPT_U4, without
  * zeros), codebook[q] takes the place of float(q - zero). So embeddings may be stored as the weights of a
  * linear layer. Arrays must not overlap. */
@@ -1368,8 +1362,7 @@ enum rapt_rope_layout {
 };
 typedef enum rapt_rope_layout rapt_rope_layout;
 
-/** Turns the pairs of elements of every head by the angles of its token's position (Su et al., "RoFormer:
- * Enhanced Transformer with Rotary Position Embedding", arXiv:2104.09864). Pair i of a head has the elements
+/** Turns the pairs of elements of every head by the angles of its token's position. Pair i of a head has the elements
  * a and b, and becomes
  *
  * ~~~
@@ -1380,7 +1373,8 @@ typedef enum rapt_rope_layout rapt_rope_layout;
  *
  * in the arithmetic type. The angle, its sine and cosine, and their products with the attention factor are
  * computed in double, without the C library. s and c are rounded once to f32 (not for f64). Elements from
- * rotary_dim on are copied.
+ * rotary_dim on are copied. Source: Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding",
+ * arXiv:2104.09864.
  *
  * x and y are [batch][heads][tokens][head_dim]. y may be x, with the same strides, and must overlap nothing
  * else. Tokens, heads and sequences do not mix, so threads may take any part of them in their own calls. Pairs
@@ -1401,16 +1395,18 @@ typedef struct rapt_rope_options {
   size_t size; /**< sizeof(rapt_rope_options) */
 
   rapt_type type; /**< of x and y: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
-  int layout;     /**< one of rapt_rope_layout */
+  int layout;     /**< one of rapt_rope_layout; 0: halves */
 
+  /* The shape. */
   size_t batch;           /**< sequences; not 0 */
   size_t heads;           /**< of a token; not 0 */
   size_t tokens;          /**< of a sequence; may be 0 */
   size_t head_dim;        /**< elements of a head; not 0 */
   size_t rotary_dim;      /**< the first elements of a head, which turn; even. 0: head_dim */
-  rapt_strides x_strides; /**< of x [batch][heads][tokens][head_dim] */
-  rapt_strides y_strides; /**< of y, in the shape of x */
+  rapt_strides x_strides; /**< of x [batch][heads][tokens][head_dim]; all 0: contiguous */
+  rapt_strides y_strides; /**< of y, in the shape of x; all 0: contiguous */
 
+  /* The angles. */
   const double *frequencies; /**< [rotary_dim / 2], radians for a step of the position; at most 1024 */
 
   /** The positions are [batch][tokens], each from -2^24 to 2^24. If positions is null, token t of every sequence
@@ -1464,9 +1460,9 @@ typedef enum rapt_rope_scaling rapt_rope_scaling;
  * set: m(s) = factor <= 1 ? 1 : 0.1 * s * ln(factor) + 1. A model whose config.json has an attention_factor
  * takes that. YARN is Peng et al., arXiv:2309.00071.
  *
- * A frequency of NONE errs by at most 1 unit in the last place, and 2i / rotary_dim = 0 gives exactly 1. Of
- * LINEAR it errs by 2.5 units, and of LLAMA3 and YARN by at most 16 u max(f, f / factor) in
- * the models of the tests: Llama 3.1 and 3.2, Qwen 2.5, DeepSeek V2, gpt-oss. Hugging Face computes in f32,
+ * A frequency of NONE errs by at most 1 unit in the last place, and 2i / rotary_dim = 0 gives exactly 1. One of
+ * LINEAR errs by at most 2.5 units. One of LLAMA3 and YARN errs by at most 16 u max(f, f / factor) in the models of
+ * the tests: Llama 3.1 and 3.2, Qwen 2.5, DeepSeek V2, gpt-oss. Hugging Face computes in f32,
  * which shifts the angle at position 100 000 by up to 0.01. To have its angles, widen its inv_freq to double.
  * Other scalings (dynamic, longrope) change the base or divide f by a factor of their own. */
 typedef struct rapt_rope_frequency_options {
