@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
+from kinds import Array
 
 import rapt
 
@@ -19,7 +21,7 @@ EVERY = np.ones(SHAPE, bool)
 BOTTOM_RIGHT = np.tril(EVERY, KEYS - QUERIES)
 
 
-def softmax_attention(seen: np.ndarray, scale: float | None = None, added: np.ndarray | float = 0.0) -> np.ndarray:
+def softmax_attention(seen: Array, scale: float | None = None, added: Array | float = 0.0) -> Any:
     scores = Q @ K.swapaxes(-1, -2) * (1 / math.sqrt(DIM) if scale is None else scale) + added
     weights = np.where(seen, np.exp(scores), 0)
     return weights / weights.sum(-1, keepdims=True) @ V
@@ -45,11 +47,11 @@ def softmax_attention(seen: np.ndarray, scale: float | None = None, added: np.nd
         (COLUMN <= ROW + 3, {"causal_offset": 3}),
     ],
 )
-def test_visible_keys(seen, options):
+def test_visible_keys(seen: Array, options: dict[str, Any]) -> None:
     np.testing.assert_allclose(rapt.attention(Q, K, V, **options), softmax_attention(seen), rtol=1e-12)
 
 
-def test_masks_and_scales():
+def test_masks_and_scales() -> None:
     mask, bias = RNG.random(SHAPE) < 0.7, RNG.normal(size=SHAPE)
     mask[:, 0] = True
     np.testing.assert_allclose(rapt.attention(Q, K, V, mask=mask), softmax_attention(mask), rtol=1e-12)
@@ -57,21 +59,21 @@ def test_masks_and_scales():
     np.testing.assert_allclose(rapt.attention(Q, K, V, bias=bias, scale=0.3), expected, rtol=1e-12)
 
 
-def test_log_sum_exp_has_base_e():
+def test_log_sum_exp_has_base_e() -> None:
     _, lse = rapt.attention(Q, K, V, return_lse=True)
     scores = Q @ K.swapaxes(-1, -2) / math.sqrt(DIM)
     base_2 = np.log2(np.exp(scores).sum(-1))  # FlashInfer's
     np.testing.assert_allclose(lse, base_2 * math.log(2), rtol=1e-12)
 
 
-def test_order_of_shared_heads():
+def test_order_of_shared_heads() -> None:
     """torch's enable_gqa: key.repeat_interleave(heads // kv_heads)"""
     q = RNG.normal(size=(4, QUERIES, DIM))
     shared = rapt.attention(q, K, V)
     assert (shared == rapt.attention(q, K.repeat(2, axis=0), V.repeat(2, axis=0))).all()
 
 
-def test_views_in_the_order_of_tokens():
+def test_views_in_the_order_of_tokens() -> None:
     """FlashInfer's and xFormers' [tokens, heads, dim] is a view."""
     q, k, v = (np.ascontiguousarray(x.transpose(1, 0, 2)).transpose(1, 0, 2) for x in (Q, K, V))
     assert not q.flags.c_contiguous
