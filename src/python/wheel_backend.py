@@ -43,6 +43,14 @@ MANYLINUX = {
     "manylinux_2_34": {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (7, 0, 0)},
 }
 
+# What a wheel is made of, next to the package's modules. rapt-validate is made of files of tests.
+SOURCES = (
+    *("CHANGELOG.md", "CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml"),
+    *("cmake", "include", "src"),
+    *("tests/examples/decoder", "tests/examples/decoder.cpp", "tests/oracle", "tests/support", "tests/validate"),
+)
+NO_SOURCES = ("cmake/recipes", "src/manual", "src/python/examples", "src/python/rapt/bin", "src/python/rapt/lib")
+
 # What CMake keeps in a build folder although the environment may have changed since.
 KEPT = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "CMAKE_GENERATOR", "CMAKE_TOOLCHAIN_FILE")
 
@@ -140,7 +148,10 @@ class BuildLibrary(Command):
         return {f"{self.build_lib}/rapt/{file}": str(self.package() / file) for file in files}
 
     def get_source_files(self) -> list[str]:
-        return []  # MANIFEST.in names them
+        """The files of the source distribution."""
+        paths = [path for name in SOURCES for path in (ROOT / name, *(ROOT / name).rglob("*")) if path.is_file()]
+        names = [path.relative_to(ROOT) for path in paths if path.suffix != ".pyc"]
+        return [str(name) for name in names if not any(name.is_relative_to(folder) for folder in NO_SOURCES)]
 
 
 class BuildWithLibrary(build):

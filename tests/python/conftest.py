@@ -1,20 +1,23 @@
+from typing import Any
+
 import numpy as np
 import pytest
+from kinds import Call, OnEachLevel, Random
 
 import rapt
 
 
 @pytest.fixture
-def random():
+def random() -> Random:
     return np.random.default_rng(1)
 
 
 @pytest.fixture(autouse=True)
-def new_memory_is_not_zero(monkeypatch):
+def new_memory_is_not_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     """What np.empty returns is NaN in every type of floating point: a result that nothing wrote shows."""
     empty = np.empty
 
-    def filled(*arguments, **options):
+    def filled(*arguments: Any, **options: Any) -> Any:
         array = empty(*arguments, **options)
         if array.dtype.kind != "O":
             array.reshape(-1).view(np.uint8)[...] = 255
@@ -24,13 +27,13 @@ def new_memory_is_not_zero(monkeypatch):
 
 
 @pytest.fixture
-def on_each_level():
+def on_each_level() -> OnEachLevel:
     """f() on every level of this CPU, whose results must have the same bits."""
 
-    def bits(x):
+    def bits(x: Any) -> Any:
         return [bits(part) for part in x] if isinstance(x, tuple) else np.asarray(x).tobytes()
 
-    def check(f):
+    def check(f: Call) -> Any:
         try:
             results = {}
             for name, usable in rapt.isas().items():

@@ -1,11 +1,13 @@
 """softmax and attention by NumPy in float64, for comparisons, and linear layers to the bit."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+from kinds import Array, Call
 
 
-def weights(scores, sinks=None):
+def weights(scores: Array, sinks: Any = None) -> tuple[Array, Array]:
     """softmax and log-sum-exp of scores of which -inf is excluded; a row of nothing else has no weights."""
     largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     if sinks is not None:
@@ -20,7 +22,18 @@ def weights(scores, sinks=None):
         return powers / np.where(total == 0, 1, total), (finite + np.log(total))[..., 0]
 
 
-def attention(q, k, v, *, causal=False, bias=None, mask=None, scale=None, sinks=None, window_left=0):
+def attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    causal: bool | str = False,
+    bias: Any = None,
+    mask: Any = None,
+    scale: Any = None,
+    sinks: Any = None,
+    window_left: int = 0,
+) -> tuple[Array, Array]:
     """q, k, v of [batch][heads][tokens][dim]; the output and the log-sum-exp."""
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
     shared = q.shape[1] // k.shape[1]
@@ -43,7 +56,7 @@ def attention(q, k, v, *, causal=False, bias=None, mask=None, scale=None, sinks=
 # ---- linear layers: the bits of rapt.h, by exact arithmetic
 
 
-def _fma_of_f32(x, w, p):
+def _fma_of_f32(x: Array, w: Array, p: Array) -> Array:
     """Rounded once: the sum in f64 is rounded to odd, after which rounding to f32 is as of the exact sum."""
     product = x.astype(np.float64) * w.astype(np.float64)  # exact
     p = p.astype(np.float64)
@@ -55,14 +68,15 @@ def _fma_of_f32(x, w, p):
     return np.where((error != 0) & even, neighbor, total).astype(np.float32)
 
 
-@np.vectorize
-def _fma_of_f64(x, w, p):
+def _fma_of_f64(x: float, w: float, p: float) -> float:
     return float(Fraction(x) * Fraction(w) + Fraction(p))
 
 
-def linear(x, w, bias=None, row_scales=None, add=None, bf16=False):
+def linear(x: Array, w: Array, bias: Any = None, row_scales: Any = None, add: Any = None, bf16: bool = False) -> Any:
     """x of [rows][inputs] and w of [outputs][inputs], both f32 or both f64, before the result is rounded to its type."""
-    fma = _fma_of_f64 if x.dtype == np.float64 else _fma_of_f32
+    fma: Call = _fma_of_f32
+    if x.dtype == np.float64:
+        fma = np.vectorize(_fma_of_f64)
     group, chains = (32, 2) if bf16 else (512, 1)
     t = np.zeros((len(x), len(w)), x.dtype)
     for first in range(0, x.shape[1], group):

@@ -3,24 +3,41 @@ import gc
 import sys
 import threading
 import weakref
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from dlpack import Tensor
+from kinds import Array, Call, OnEachLevel, Random
 from reference import attention as exact
 
 import rapt
 from rapt import _arrays, _attention, _threads
 
+# For keywords from a dict, of which a type checker knows nothing.
+attention: Call = rapt.attention
+attention_backward: Call = rapt.attention_backward
 
-def tensors(random, q_heads=4, kv_heads=2, q_len=9, kv_len=21, dim=16, v_dim=None, batch=2, dtype=np.float32):
+
+def tensors(
+    random: Random,
+    q_heads: int = 4,
+    kv_heads: int = 2,
+    q_len: int = 9,
+    kv_len: int = 21,
+    dim: int = 16,
+    v_dim: int | None = None,
+    batch: int = 2,
+    dtype: npt.DTypeLike = np.float32,
+) -> Any:
     q = random.normal(size=(batch, q_heads, q_len, dim)).astype(dtype)
     k = random.normal(size=(batch, kv_heads, kv_len, dim)).astype(dtype)
     v = random.normal(size=(batch, kv_heads, kv_len, v_dim or dim)).astype(dtype)
     return q, k, v
 
 
-def tokens_first(x):
+def tokens_first(x: Array) -> Array:
     """x, in memory [batch][tokens][heads]..."""
     return np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
 
@@ -30,7 +47,9 @@ def tokens_first(x):
     {}, {"causal": True}, {"causal": "top_left"}, {"scale": 0.3}, {"causal": True, "window_left": 4},
     {"sinks": [0.5, -1.0, 2.0, 0.0]},
 ])  # fmt: skip
-def test_forward(random, on_each_level, dtype, tolerance, options):
+def test_forward(
+    random: Random, on_each_level: OnEachLevel, dtype: npt.DTypeLike, tolerance: float, options: dict[str, Any]
+) -> None:
     q, k, v = tensors(random, v_dim=24, dtype=dtype)
     out, lse = on_each_level(lambda: rapt.attention(q, k, v, return_lse=True, **options))
     expected, expected_lse = exact(q, k, v, **options)
@@ -39,7 +58,7 @@ def test_forward(random, on_each_level, dtype, tolerance, options):
     np.testing.assert_allclose(lse, expected_lse, atol=max(tolerance, 1e-5 if dtype != np.float64 else 0))
 
 
-def test_bias_and_mask_broadcast(random):
+def test_bias_and_mask_broadcast(random: Random) -> None:
     q, k, v = tensors(random)
     bias = random.normal(size=(2, 4, 9, 21)).astype(np.float32)
     mask = random.random((2, 1, 9, 21)) < 0.7
@@ -58,14 +77,19 @@ def test_bias_and_mask_broadcast(random):
         np.testing.assert_allclose(rapt.attention(q, k, v, mask=m), exact(q, k, v, mask=m)[0], atol=1e-5)
 
 
-def test_strides_give_the_same_bits(random):
+def test_strides_give_the_same_bits(random: Random) -> None:
     q, k, v = tensors(random)
     expected = rapt.attention(q, k, v, causal=True)
 
     out = tokens_first(np.zeros_like(q))
     assert rapt.attention(tokens_first(q), tokens_first(k), tokens_first(v), causal=True, out=out) is out
     assert np.array_equal(out, expected)
-    for copy in (np.asfortranarray, lambda x: x[::-1].copy()[::-1], lambda x: np.repeat(x, 2, axis=2)[:, :, ::2]):
+    copies: list[Call] = [
+        np.asfortranarray,
+        lambda x: x[::-1].copy()[::-1],
+        lambda x: np.repeat(x, 2, axis=2)[:, :, ::2],
+    ]
+    for copy in copies:
         assert np.array_equal(rapt.attention(copy(q), copy(k), copy(v), causal=True), expected)
     repeated = np.broadcast_to(k[:, :1], k.shape), np.broadcast_to(v[:, :1], v.shape)
     assert np.array_equal(rapt.attention(q, *repeated), rapt.attention(q, k[:, :1], v[:, :1]))
@@ -86,7 +110,7 @@ def test_strides_give_the_same_bits(random):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("q_len, kv_len", [(1, 2100), (3, 700), (300, 300)])
-def test_threads_give_the_same_bits(random, q_len, kv_len, dtype):
+def test_threads_give_the_same_bits(random: Random, q_len: int, kv_len: int, dtype: npt.DTypeLike) -> None:
     q, k, v = tensors(random, q_len=q_len, kv_len=kv_len, dtype=dtype)
     expected = rapt.attention(q, k, v, causal=True, return_lse=True)
     for threads in (2, 3, 16, None):
@@ -94,7 +118,7 @@ def test_threads_give_the_same_bits(random, q_len, kv_len, dtype):
             assert np.array_equal(one, other)
 
 
-def test_a_growing_cache_gives_the_bits_of_the_prefill(random):
+def test_a_growing_cache_gives_the_bits_of_the_prefill(random: Random) -> None:
     q, k, v = tensors(random, q_len=21)
     whole = rapt.attention(q, k, v, causal=True)
     for token in range(21):
@@ -102,7 +126,7 @@ def test_a_growing_cache_gives_the_bits_of_the_prefill(random):
         assert np.array_equal(step[:, :, 0], whole[:, :, token])
 
 
-def test_sequences_of_different_lengths(random):
+def test_sequences_of_different_lengths(random: Random) -> None:
     lengths = [5, 0, 21]
     q, k, v = tensors(random, batch=3)
     padded = rapt.attention(q, k, v, kv_lengths=lengths)
@@ -123,7 +147,7 @@ def test_sequences_of_different_lengths(random):
         assert np.array_equal(together[:, part], alone[0]) and np.array_equal(lse[:, part], alone[1])
 
 
-def test_pages(random):
+def test_pages(random: Random) -> None:
     q, k, v = tensors(random, batch=1, kv_len=64)
     order = random.permutation(4)
     pages = [np.empty((4, 2, 16, 16), np.float32) for _ in range(2)]
@@ -139,7 +163,8 @@ def test_pages(random):
     k_turned, v_turned = (np.concatenate([paged[page] for page in order[::-1]], axis=1)[None] for paged in pages)
     assert np.array_equal(result[:1], rapt.attention(q, k[:, :, :20], v[:, :, :20]))
     assert np.array_equal(result[1:], rapt.attention(q, k_turned[:, :, :33], v_turned[:, :, :33]))
-    for table in ([order, order], order):
+    tables: list[Any] = [[order, order], order]
+    for table in tables:
         with pytest.raises(ValueError, match="block_table has the shape"):
             rapt.attention(q, *pages, block_table=table)
     assert np.array_equal(rapt.attention(q, *pages, block_table=[order]), rapt.attention(q, k, v))
@@ -150,7 +175,7 @@ def test_pages(random):
     )
 
 
-def test_packed_keys(random):
+def test_packed_keys(random: Random) -> None:
     q, k, v = tensors(random, kv_len=130)
     packed = rapt.pack_keys(k)
     assert packed.shape == (2, 2, 3, 16, 64)
@@ -158,7 +183,8 @@ def test_packed_keys(random):
     assert np.array_equal(packed[1, 0, 1, :, 5], k[1, 0, 69])
     assert np.array_equal(rapt.attention(q, packed, v, packed_keys=True), rapt.attention(q, k, v))
     assert not packed[:, :, 2, :, 2:].any()
-    for layout in (np.asfortranarray, tokens_first, lambda x: np.repeat(x, 2, axis=2)[:, :, ::2]):
+    layouts: list[Call] = [np.asfortranarray, tokens_first, lambda x: np.repeat(x, 2, axis=2)[:, :, ::2]]
+    for layout in layouts:
         assert np.array_equal(rapt.pack_keys(layout(k)), packed)
     repeated = np.broadcast_to(k[:, :, :1], k.shape)
     assert np.array_equal(rapt.pack_keys(repeated), rapt.pack_keys(repeated.copy()))
@@ -172,10 +198,10 @@ def test_packed_keys(random):
 
 @pytest.mark.parametrize("tokens_first", [False, True])
 @pytest.mark.parametrize("group", [0, 32])
-def test_int8(random, on_each_level, group, tokens_first):
+def test_int8(random: Random, on_each_level: OnEachLevel, group: int, tokens_first: bool) -> None:
     q, k, v = tensors(random, dim=64)
 
-    def quantized(x):
+    def quantized(x: Array) -> Any:
         """One scale per token and head, or per group: the largest magnitude is 127."""
         groups = x.reshape(*x.shape[:-1], -1, group or x.shape[-1])
         scales = np.abs(groups).max(axis=-1) / np.float32(127)
@@ -185,7 +211,7 @@ def test_int8(random, on_each_level, group, tokens_first):
         return values, scales if group else scales[..., 0]
 
     (k8, k_scales), (v8, v_scales) = quantized(k), quantized(v)
-    options = {"k_scales": k_scales, "v_scales": v_scales, "scale_group": group}
+    options: dict[str, Any] = {"k_scales": k_scales, "v_scales": v_scales, "scale_group": group}
     result = on_each_level(lambda: rapt.attention(q, k8, v8, causal=True, **options))
     np.testing.assert_allclose(result, exact(q, k, v, causal=True)[0], atol=0.1)
     widened = [
@@ -208,7 +234,7 @@ def test_int8(random, on_each_level, group, tokens_first):
             rapt.attention(q, wide[..., :64], v8, **options)
 
 
-def test_values_that_are_part_of_the_keys(random):
+def test_values_that_are_part_of_the_keys(random: Random) -> None:
     """Of a latent: values are the first elements of the keys, with the keys' scales."""
     q = random.normal(size=(1, 4, 9, 64)).astype(np.float32)
     k = random.integers(-128, 128, (1, 1, 21, 64), np.int8)
@@ -220,7 +246,7 @@ def test_values_that_are_part_of_the_keys(random):
     assert np.array_equal(rapt.attention(q, floats, floats[..., :32]), expected)
 
 
-def test_bf16(random, on_each_level):
+def test_bf16(random: Random, on_each_level: OnEachLevel) -> None:
     q, k, v = (rapt.convert(x, "bf16") for x in tensors(random))
     wide = [rapt.convert(x, "f32") for x in (q, k, v)]
     out = on_each_level(lambda: rapt.attention(q, k, v, causal=True))
@@ -232,7 +258,7 @@ def test_bf16(random, on_each_level):
     assert np.array_equal(precise, rapt.attention(*wide, causal=True))
 
 
-def gradient_by_differences(f, x, dout, step=1e-6):
+def gradient_by_differences(f: Call, x: Array, dout: Array, step: float = 1e-6) -> Any:
     gradient = np.zeros_like(x)
     for index in np.ndindex(*x.shape):
         kept = x[index]
@@ -244,11 +270,11 @@ def gradient_by_differences(f, x, dout, step=1e-6):
     return gradient
 
 
-def test_backward(random, on_each_level):
+def test_backward(random: Random, on_each_level: OnEachLevel) -> None:
     q, k, v = tensors(random, q_heads=2, kv_heads=1, q_len=3, kv_len=5, dim=4, dtype=np.float64)
     bias = random.normal(size=(1, 2, 3, 5))
     sinks = random.normal(size=2)
-    options = {"causal": True, "bias": bias, "sinks": sinks, "scale": 0.7}
+    options: dict[str, Any] = {"causal": True, "bias": bias, "sinks": sinks, "scale": 0.7}
     out, lse = rapt.attention(q, k, v, return_lse=True, **options)
     dout = random.normal(size=out.shape)
     gradients = on_each_level(lambda: tuple(rapt.attention_backward(q, k, v, out, dout, lse, **options)))
@@ -266,19 +292,21 @@ def test_backward(random, on_each_level):
     ([2, 5, 7], [3, 3, 15]), ([0, 5, 7], [0, 9, 15]), ([4, 9, 9], [8, 15, 21]), ([0, 4, 9], [0, 10, 21]),
     ([3, 3, 3], [5, 5, 5]),
 ])  # fmt: skip
-def test_tokens_of_no_sequence_are_zero(random, q_offsets, kv_offsets, dtype):
+def test_tokens_of_no_sequence_are_zero(
+    random: Random, q_offsets: list[int], kv_offsets: list[int], dtype: npt.DTypeLike
+) -> None:
     tensor_type = np.float32 if dtype == np.uint16 else dtype
     q, k, v = (x[0] for x in tensors(random, v_dim=24, dtype=tensor_type))
     if dtype == np.uint16:
         q, k, v = (rapt.convert(x, "bf16") for x in (q, k, v))
-    options = {"q_offsets": q_offsets, "kv_offsets": kv_offsets, "causal": True}
+    options: dict[str, Any] = {"q_offsets": q_offsets, "kv_offsets": kv_offsets, "causal": True}
     options["bias"] = random.normal(size=(2, 4, max(np.diff(q_offsets)), max(np.diff(kv_offsets)))).astype(
         np.float64 if dtype == np.float64 else np.float32)  # fmt: skip
     options["sinks"] = np.zeros(4)
     out, lse = rapt.attention(q, k, v, return_lse=True, **options)
     gradients = rapt.attention_backward(q, k, v, out, out, lse, **options)
 
-    def expect(array, axis, offsets, name):
+    def expect(array: Array, axis: int, offsets: Any, name: str) -> None:
         by_token = np.moveaxis(array, axis, 0)
         outside = np.r_[by_token[: offsets[0]], by_token[offsets[-1] :]]
         assert not any(outside.tobytes()), name  # no negative zero either
@@ -306,10 +334,10 @@ def test_tokens_of_no_sequence_are_zero(random, q_offsets, kv_offsets, dtype):
     assert (mine == 7).all()
 
 
-def test_gradients_of_keys_past_a_length_are_zero(random):
+def test_gradients_of_keys_past_a_length_are_zero(random: Random) -> None:
     q, k, v = tensors(random)
     bias = random.normal(size=(2, 1, 9, 21)).astype(np.float32)
-    options = {"kv_lengths": [5, 0], "bias": bias}
+    options: dict[str, Any] = {"kv_lengths": [5, 0], "bias": bias}
     out, lse = rapt.attention(q, k, v, return_lse=True, **options)
     gradients = rapt.attention_backward(q, k, v, out, out, lse, **options)
     for b, n in enumerate(options["kv_lengths"]):
@@ -317,7 +345,7 @@ def test_gradients_of_keys_past_a_length_are_zero(random):
     assert not out[1].any() and (lse[1] == -np.inf).all() and not gradients.dq[1].any()
 
 
-def test_what_has_no_gradient(random):
+def test_what_has_no_gradient(random: Random) -> None:
     q, k, v = tensors(random, kv_len=64)
     out, lse = rapt.attention(q, k, v, return_lse=True)
     scales = np.ones((2, 2, 64), np.float32)
@@ -331,16 +359,17 @@ def test_what_has_no_gradient(random):
             rapt.attention_backward(**{"q": q, "k": k, "v": v, "out": out, "dout": out, "lse": lse, **change})
 
 
-def test_types_of_queries_and_keys_may_differ(random):
+def test_types_of_queries_and_keys_may_differ(random: Random) -> None:
     q, k, v = (x.astype(np.float16) for x in tensors(random))
     expected = rapt.attention(*(x.astype(np.float32) for x in (q, k, v)))
     assert np.array_equal(rapt.attention(q.astype(np.float32), k, v), expected)
-    for out_type, convert in (
+    types: list[tuple[str | None, Call]] = [
         ("f32", lambda x: x),
         ("f16", lambda x: rapt.convert(x, "f16")),
         ("bf16", lambda x: rapt.convert(x, "bf16")),
         (None, lambda x: rapt.convert(x, "f16")),
-    ):
+    ]
+    for out_type, convert in types:
         out = rapt.attention(q, k, v, out_type=out_type)
         assert out.dtype == convert(expected).dtype and np.array_equal(out, convert(expected))
         assert np.array_equal(rapt.attention(q, k, v, out_type=out_type, out=np.zeros_like(out)), out)
@@ -352,9 +381,9 @@ def test_types_of_queries_and_keys_may_differ(random):
     assert [x.dtype for x in gradients[:3]] == [np.float32, np.float16, np.float16]
 
 
-def test_gradients_of_nothing(random):
+def test_gradients_of_nothing(random: Random) -> None:
     q, k, v = tensors(random)
-    options = {"bias": np.ones((9, 21), np.float32), "sinks": np.zeros(4)}
+    options: dict[str, Any] = {"bias": np.ones((9, 21), np.float32), "sinks": np.zeros(4)}
     out, lse = rapt.attention(q[:0], k[:0], v[:0], return_lse=True, **options)
     gradients = rapt.attention_backward(q[:0], k[:0], v[:0], out, out, lse, **options)
     assert [x.shape for x in gradients] == [(0, 4, 9, 16), (0, 2, 21, 16), (0, 2, 21, 16), (9, 21), (4,)]
@@ -365,7 +394,7 @@ def test_gradients_of_nothing(random):
     {}, {"bias": np.ones((0, 4, 9, 21))}, {"kv_lengths": []}, {"mask": np.ones((9, 21), bool)}, {"out_type": "f16"},
     {"query_scales": np.ones((0, 4, 9))}, {"causal": True, "threads": None}, {"window_left": 3, "softcap": 2.0},
 ])  # fmt: skip
-def test_a_batch_of_0(random, options):
+def test_a_batch_of_0(random: Random, options: dict[str, Any]) -> None:
     q, k, v = (x[:0] for x in tensors(random))
     out, lse = rapt.attention(q, k, v, return_lse=True, **options)
     assert out.shape == q.shape and lse.shape == (0, 4, 9)
@@ -375,13 +404,14 @@ def test_a_batch_of_0(random, options):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int8])
-def test_pack_keys_of_every_type(random, dtype):
+def test_pack_keys_of_every_type(random: Random, dtype: npt.DTypeLike) -> None:
     q, k, v = tensors(random)
+    scales: dict[str, Any] = {}
     if dtype == np.int8:
         k, scales = (9 * k).astype(dtype), {name: np.ones((2, 2, 21)) for name in ("k_scales", "v_scales")}
         v = k
     else:
-        q, k, v, scales = q.astype(dtype), k.astype(dtype), v.astype(dtype), {}
+        q, k, v = q.astype(dtype), k.astype(dtype), v.astype(dtype)
     packed = rapt.pack_keys(k)
     assert packed.dtype == dtype and packed.shape == (2, 2, 1, 16, 64) and not packed[..., 21:].any()
     assert np.array_equal(rapt.attention(q, packed, v, packed_keys=True, **scales), rapt.attention(q, k, v, **scales))
@@ -391,24 +421,24 @@ def test_pack_keys_of_every_type(random, dtype):
 @pytest.mark.parametrize("layout", [
     tokens_first, lambda x: np.repeat(x, 2, axis=2)[:, :, ::2], lambda x: x[::-1].copy()[::-1], np.asfortranarray,
 ], ids=["tokens first", "every second token", "reversed batch", "Fortran"])  # fmt: skip
-def test_strides_of_the_gradient(random, layout):
+def test_strides_of_the_gradient(random: Random, layout: Call) -> None:
     q, k, v = tensors(random, v_dim=24)
     bias = random.normal(size=(2, 4, 9, 21)).astype(np.float32)
     out, lse = rapt.attention(q, k, v, bias=bias, return_lse=True)
     dout = random.normal(size=out.shape).astype(np.float32)
-    names = {"q": q, "k": k, "v": v, "out": out, "dout": dout, "lse": lse, "bias": bias}
+    names: dict[str, Any] = {"q": q, "k": k, "v": v, "out": out, "dout": dout, "lse": lse, "bias": bias}
     expected = rapt.attention_backward(**names)
     for name in names:
         result = rapt.attention_backward(**{**names, name: layout(names[name])})
         for gradient, one, other in zip(expected._fields[:4], result, expected):
             assert np.array_equal(one, other), (name, gradient)
     for repeated in (np.broadcast_to(dout[:1], out.shape), np.broadcast_to(dout[..., :1], out.shape)):
-        result = rapt.attention_backward(**{**names, "dout": repeated})
-        for one, other in zip(result[:4], rapt.attention_backward(**{**names, "dout": repeated.copy()})):
+        result = attention_backward(**{**names, "dout": repeated})
+        for one, other in zip(result[:4], attention_backward(**{**names, "dout": repeated.copy()})):
             assert np.array_equal(one, other)
 
 
-def test_dbias_is_summed_over_what_bias_repeats(random):
+def test_dbias_is_summed_over_what_bias_repeats(random: Random) -> None:
     q, k, v = tensors(random, dtype=np.float64)
     whole = random.normal(size=(2, 4, 9, 21))
     out, lse = rapt.attention(q, k, v, bias=whole, return_lse=True)
@@ -426,7 +456,7 @@ def test_dbias_is_summed_over_what_bias_repeats(random):
             rapt.attention_backward(q, k, v, out, out, lse, bias=np.zeros(shape))
 
 
-def dimensions(*shapes):
+def dimensions(*shapes: tuple[str, int]) -> list[tuple[str, int]]:
     return [(name, axis) for name, rank in shapes for axis in range(rank)]
 
 
@@ -434,9 +464,9 @@ def dimensions(*shapes):
 @pytest.mark.parametrize("name, axis", dimensions(
     ("q", 4), ("k", 4), ("v", 3), ("out", 4), ("mask", 4), ("bias", 4), ("query_scales", 3), ("sinks", 1),
     ("alibi_slopes", 1), ("kv_lengths", 1)))  # fmt: skip
-def test_one_index_more_or_less(random, name, axis, change):
+def test_one_index_more_or_less(random: Random, name: str, axis: int, change: int) -> None:
     q, k, v = tensors(random, batch=3, q_heads=6, kv_heads=3)
-    arguments = {
+    arguments: dict[str, Any] = {
         "q": q,
         "k": k,
         "v": v,
@@ -452,40 +482,51 @@ def test_one_index_more_or_less(random, name, axis, change):
     pad = [(0, int(i == axis)) for i in range(arguments[name].ndim)]
     wrong = np.pad(arguments[name], pad) if change == 1 else arguments[name][(slice(None),) * axis + (slice(-1),)]
     with pytest.raises(ValueError):
-        rapt.attention(**{**arguments, name: np.ascontiguousarray(wrong)})
+        attention(**{**arguments, name: np.ascontiguousarray(wrong)})
 
 
 @pytest.mark.parametrize("change", [-1, 1])
 @pytest.mark.parametrize("name, axis", dimensions(
     ("q", 4), ("k", 4), ("v", 4), ("out", 4), ("dout", 4), ("lse", 3), ("bias", 4)))  # fmt: skip
-def test_one_index_more_or_less_of_the_gradient(random, name, axis, change):
+def test_one_index_more_or_less_of_the_gradient(random: Random, name: str, axis: int, change: int) -> None:
     q, k, v = tensors(random, batch=3, q_heads=6, kv_heads=3)
     out, lse = rapt.attention(q, k, v, return_lse=True)
-    arguments = {"q": q, "k": k, "v": v, "out": out, "dout": out, "lse": lse, "bias": np.ones((3, 6, 9, 21))}
+    arguments: dict[str, Any] = {
+        "q": q,
+        "k": k,
+        "v": v,
+        "out": out,
+        "dout": out,
+        "lse": lse,
+        "bias": np.ones((3, 6, 9, 21)),
+    }
     rapt.attention_backward(**arguments)
     pad = [(0, int(i == axis)) for i in range(arguments[name].ndim)]
     wrong = np.pad(arguments[name], pad) if change == 1 else arguments[name][(slice(None),) * axis + (slice(-1),)]
     with pytest.raises(ValueError):
-        rapt.attention_backward(**{**arguments, name: np.ascontiguousarray(wrong)})
+        attention_backward(**{**arguments, name: np.ascontiguousarray(wrong)})
 
 
 @pytest.mark.parametrize("axis", range(4))
 @pytest.mark.parametrize("name", ["k_scales", "v_scales"])
-def test_one_index_more_or_less_of_scales(name, axis):
+def test_one_index_more_or_less_of_scales(name: str, axis: int) -> None:
     k = np.ones((3, 2, 5, 64), np.int8)
-    scales = {"k_scales": np.ones((3, 2, 5, 2), np.float32), "v_scales": np.ones((3, 2, 5, 2), np.float32)}
+    scales: dict[str, Any] = {
+        "k_scales": np.ones((3, 2, 5, 2), np.float32),
+        "v_scales": np.ones((3, 2, 5, 2), np.float32),
+    }
     q = np.ones((3, 4, 9, 64), np.float32)
     rapt.attention(q, k, k, scale_group=32, **scales)
     for change in (-1, 1):
         shape = np.array(scales[name].shape)
         shape[axis] += change
         with pytest.raises(ValueError, match=f"{name} has the shape"):
-            rapt.attention(q, k, k, scale_group=32, **{**scales, name: np.ones(shape, np.float32)})
+            attention(q, k, k, scale_group=32, **{**scales, name: np.ones(shape, np.float32)})
     with pytest.raises(ValueError, match=f"{name} has the shape"):
-        rapt.attention(q, k, k, scale_group=32, **{**scales, name: np.ones((3, 2, 5), np.float32)})
+        attention(q, k, k, scale_group=32, **{**scales, name: np.ones((3, 2, 5), np.float32)})
 
 
-def test_gradients_of_16_bits(random):
+def test_gradients_of_16_bits(random: Random) -> None:
     q, k, v = tensors(random, dtype=np.float16)
     out, lse = rapt.attention(q, k, v, return_lse=True)
     dout = random.normal(size=out.shape).astype(np.float16)
@@ -499,7 +540,7 @@ def test_gradients_of_16_bits(random):
         rapt.attention_backward(q, k, v, out, dout, lse, gradient_type="f16")
 
 
-def test_steps_from_dot_product_to_score(random):
+def test_steps_from_dot_product_to_score(random: Random) -> None:
     q, k, v = tensors(random)
     queries, keys = np.arange(9)[:, None] + 12, np.arange(21)  # positions
     scales = random.random((2, 4, 9))
@@ -524,7 +565,7 @@ def test_steps_from_dot_product_to_score(random):
     ({"window_chunk": 8}, lambda query, key: key // 8 == query // 8),
     ({"causal_offset": 2}, lambda query, key: key <= query - 12 + 2),
 ])  # fmt: skip
-def test_what_a_query_sees(random, options, sees):
+def test_what_a_query_sees(random: Random, options: dict[str, Any], sees: Call) -> None:
     q, k, v = tensors(random)
     mask = sees(np.arange(9)[:, None] + 12, np.arange(21))
     assert np.array_equal(rapt.attention(q, k, v, **options), rapt.attention(q, k, v, mask=mask))
@@ -537,20 +578,20 @@ def test_what_a_query_sees(random, options, sees):
     ("window_right", "the w keys that begin at a query's position, its own included"),
     ("window_chunk", "the keys of the chunk of w keys that has a query's position"),
 ])  # fmt: skip
-def test_minus_1_is_no_window(random, name, words):
+def test_minus_1_is_no_window(random: Random, name: str, words: str) -> None:
     q, k, v = tensors(random)
     for off in (-1, np.int64(-1), -5):
         with pytest.raises(ValueError) as error:
-            rapt.attention(q, k, v, **{name: off})
+            attention(q, k, v, **{name: off})
         assert str(error.value) == f"{name} is {off}, but it is off as None or 0, not as -1: w are {words}"
         with pytest.raises(ValueError, match="is off as None or 0"):
-            rapt.attention_backward(q, k, v, q, q, q[..., 0], **{name: off})
+            attention_backward(q, k, v, q, q, q[..., 0], **{name: off})
     for no_number in (1.0, "1", np.array([-1, -1])):
         with pytest.raises(TypeError, match=name):
-            rapt.attention(q, k, v, **{name: no_number})
+            attention(q, k, v, **{name: no_number})
 
 
-def test_window_left_counts_the_keys_that_a_query_sees(random):
+def test_window_left_counts_the_keys_that_a_query_sees(random: Random) -> None:
     """FlashInfer's window_left of w shows w + 1 keys: its 0 is rapt's 1, the query's own position."""
     q, k, v = tensors(random, q_len=21)
     assert np.array_equal(rapt.attention(q, k, v, causal=True, window_left=1), np.repeat(v, 2, axis=1))
@@ -561,17 +602,17 @@ def test_window_left_counts_the_keys_that_a_query_sees(random):
         assert ((weights > 0).sum(-1) == np.minimum(np.arange(21) + 1, w)).all()
 
 
-def test_what_is_off(random):
+def test_what_is_off(random: Random) -> None:
     q, k, v = tensors(random)
     for name in ("scale", "softcap", "window_left", "window_right", "window_chunk", "causal", "causal_offset"):
-        assert np.array_equal(rapt.attention(q, k, v, **{name: None}), rapt.attention(q, k, v)), name
+        assert np.array_equal(attention(q, k, v, **{name: None}), attention(q, k, v)), name
     assert np.array_equal(rapt.attention(q, k, v, causal=np.False_), rapt.attention(q, k, v))
     assert np.array_equal(rapt.attention(q, k, v, causal=np.True_), rapt.attention(q, k, v, causal=True))
 
 
-def test_few_queries_split_the_keys(random, monkeypatch):
+def test_few_queries_split_the_keys(random: Random, monkeypatch: pytest.MonkeyPatch) -> None:
     q, k, v = tensors(random, q_len=1, kv_len=1100)
-    splits = []
+    splits: list[Any] = []
     split_keys = _attention._split_keys
     monkeypatch.setattr(_attention, "SMALL", 0)  # which runs at once, without tasks
     monkeypatch.setattr(_attention, "_split_keys", lambda *arguments: splits.append(split_keys(*arguments)))
@@ -582,10 +623,15 @@ def test_few_queries_split_the_keys(random, monkeypatch):
     assert len(splits) == 1
 
 
-def test_tasks_on_threads(random, monkeypatch):
-    workers = []
+def test_tasks_on_threads(random: Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers: list[int] = []
     submit = _threads._submit
-    monkeypatch.setattr(_threads, "_submit", lambda work, count: workers.append(count) or submit(work, count))
+
+    def counted(work: Any, count: int) -> None:
+        workers.append(count)
+        submit(work, count)
+
+    monkeypatch.setattr(_threads, "_submit", counted)
     monkeypatch.setattr(_attention, "SMALL", 0)
     q, k, v = tensors(random)
     out, lse = rapt.attention(q, k, v, return_lse=True, threads=3)
@@ -593,7 +639,7 @@ def test_tasks_on_threads(random, monkeypatch):
     assert workers == [2, 1]  # and the caller
 
 
-def test_errors_of_threads(random):
+def test_errors_of_threads(random: Random) -> None:
     q, k, v = tensors(random)
     both = np.zeros(2 * q.size, np.float32)
     with pytest.raises(ValueError, match="overlaps"):
@@ -601,27 +647,28 @@ def test_errors_of_threads(random):
 
 
 # The library takes 0 for its default, and would read or write past an array without elements.
-def test_empty_dimensions(random):
+def test_empty_dimensions(random: Random) -> None:
     q, k, v = tensors(random)
     with pytest.raises(ValueError, match="no heads"):
         rapt.attention(q, k[:, :0], v[:, :0])
     with pytest.raises(ValueError, match="no elements in a row"):
         rapt.attention(q[0, 0, :1], k[0, 0], v[0, 0, :, :0])
     pages = np.zeros((2, 2, 16, 16), np.float32)
-    for table, lengths in ((np.zeros((2, 0), np.int32), [16, 0]), ([[0], [1]], [17, 0])):
+    tables: list[Any] = [(np.zeros((2, 0), np.int32), [16, 0]), ([[0], [1]], [17, 0])]
+    for table, lengths in tables:
         with pytest.raises(ValueError, match="pages of 16"):
             rapt.attention(q, pages, pages, block_table=table, kv_lengths=lengths)
     out, lse = rapt.attention(q[:0], k[:0], v[:0], return_lse=True, kv_lengths=[])
     assert out.shape == (0, 4, 9, 16) and lse.shape == (0, 4, 9)
 
 
-def test_nothing_to_do(random):
+def test_nothing_to_do(random: Random) -> None:
     q, k, v = tensors(random)
     assert rapt.attention(q[:, :, :0], k, v).shape == (2, 4, 0, 16)
     assert not rapt.attention(q, k[:, :, :0], v[:, :, :0]).any()
 
 
-def test_the_gil_is_free(random):
+def test_the_gil_is_free(random: Random) -> None:
     """Another thread runs while this one is inside rapt.
 
     With such a switch interval, nothing but rapt's own release of the GIL lets the other thread run.
@@ -630,7 +677,7 @@ def test_the_gil_is_free(random):
     q, k, v = tensors(random, batch=1, q_heads=8, kv_heads=8, q_len=256, kv_len=256, dim=64)
     ran, called = threading.Event(), threading.Event()
 
-    def run():
+    def run() -> None:
         called.wait()
         ran.set()
 
@@ -684,28 +731,29 @@ def test_the_gil_is_free(random):
     ({"q": np.float32(1)}, "q has 0 dimensions"),
     ({"scale_group": 32}, "scale"),
 ])  # fmt: skip
-def test_bad_arguments(random, change, words):
+def test_bad_arguments(random: Random, change: dict[str, Any], words: str) -> None:
     q, k, v = tensors(random)
-    arguments = {"q": q, "k": k, "v": v, **change}
+    arguments: dict[str, Any] = {"q": q, "k": k, "v": v, **change}
     with pytest.raises(ValueError, match=words):
         rapt.attention(**arguments)
 
 
-def test_offsets_lead_nowhere_else(random):
+def test_offsets_lead_nowhere_else(random: Random) -> None:
     q, k, v = (x[0] for x in tensors(random))
-    for options, words in (
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"q_offsets": [0, 10], "kv_offsets": [0, 21]}, "q_offsets leads out of the 9 tokens"),
         ({"q_offsets": [0, 9], "kv_offsets": [0, 22]}, "kv_offsets leads out of the 21 tokens"),
         ({"q_offsets": [-1, 9], "kv_offsets": [0, 21]}, "q_offsets leads out"),
         ({"q_offsets": [4, 2], "kv_offsets": [0, 21]}, "offsets"),
         ({"q_offsets": [[0, 4], [4, 9]], "kv_offsets": [0, 10, 21]}, "q_offsets must have"),
         ({"q_offsets": [0], "kv_offsets": [0]}, "q_offsets must have"),
-    ):
+    ]
+    for options, words in wrong:
         with pytest.raises(ValueError, match=words):
             rapt.attention(q, k, v, **options)
 
 
-def test_the_gradient_refuses_other_results(random):
+def test_the_gradient_refuses_other_results(random: Random) -> None:
     q, k, v = tensors(random)
     out, lse = rapt.attention(q, k, v, return_lse=True)
     for change in (
@@ -722,30 +770,30 @@ def test_the_gradient_refuses_other_results(random):
     {"v": np.zeros((2, 2, 21, 16))}, {"q": np.zeros((2, 4, 9, 16), np.complex64)}, 
     {"kv_lengths": [1.5, 2.5]}, {"dropout": 0.1}, {"out": np.zeros((2, 4, 9, 16)).tolist()}, {"q": None}, {"v": np.zeros((2, 2, 21, 16), ">f4")},
 ])  # fmt: skip
-def test_bad_types(random, change):
+def test_bad_types(random: Random, change: dict[str, Any]) -> None:
     q, k, v = tensors(random)
     with pytest.raises(TypeError):
         rapt.attention(**{"q": q, "k": k, "v": v, **change})
 
 
-def test_dlpack(random):
+def test_dlpack(random: Random) -> None:
     q, k, v = tensors(random)
     expected = rapt.attention(q, k, v)
     views = [np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2) for x in (q, k, v)]
     out = np.zeros_like(q)
-    rapt.attention(*map(Tensor, views), out=Tensor(out))
+    attention(*map(Tensor, views), out=Tensor(out))
     assert np.array_equal(out, expected)
     assert np.array_equal(rapt.softmax(Tensor(q)), rapt.softmax(q))
 
 
-def test_dlpack_without_elements():
+def test_dlpack_without_elements() -> None:
     empty = Tensor(np.zeros((0, 4), np.float32), data=None)
     assert rapt.softmax(empty).shape == (0, 4)
     q = Tensor(np.zeros((1, 0, 8), np.float32), data=None)
     assert rapt.attention(q, *np.ones((2, 1, 3, 8), np.float32)).shape == (1, 0, 8)
 
 
-def test_memory_of_dlpack_is_kept(random):
+def test_memory_of_dlpack_is_kept(random: Random) -> None:
     owner = random.normal(size=(4, 16)).astype(np.float32)
     alive = weakref.ref(owner)
     array = _arrays.as_array(Tensor(owner), "x")
@@ -757,7 +805,7 @@ def test_memory_of_dlpack_is_kept(random):
     assert alive() is None
 
 
-def test_fields_of_dlpack(random):
+def test_fields_of_dlpack(random: Random) -> None:
     x = random.normal(size=(4, 16)).astype(np.float32)
     whole = np.concatenate([x, x[::-1]])
     assert np.array_equal(rapt.softmax(Tensor(whole[:4], byte_offset=4 * 64)), rapt.softmax(x[::-1]))
@@ -768,7 +816,7 @@ def test_fields_of_dlpack(random):
             rapt.softmax(Tensor(x, **fields))
 
 
-def test_memory_of_dlpack_is_freed(random):
+def test_memory_of_dlpack_is_freed(random: Random) -> None:
     q = random.normal(size=(4, 16)).astype(np.float32)
     before = sys.getrefcount(q)
     for _ in range(100):
@@ -776,6 +824,6 @@ def test_memory_of_dlpack_is_freed(random):
     assert sys.getrefcount(q) == before
 
 
-def test_examples():
+def test_examples() -> None:
     outcome = doctest.testmod(_attention, extraglobs={"rapt": rapt, "np": np})
     assert outcome.failed == 0 and outcome.attempted > 4

@@ -1,7 +1,10 @@
 """Every array other than x, q, k and v has the shapes that NumPy broadcasts, and no others."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from kinds import Array, Call, Random
 from reference import attention as exact
 from reference import weights
 
@@ -11,7 +14,7 @@ from rapt import _arrays, _attention_call, _library, _rows
 F32 = _library.F32
 
 
-def shape_near(random, shape):
+def shape_near(random: Random, shape: tuple[int, ...]) -> Any:
     """A shape that broadcasts to `shape`, in most cases."""
     near = [1 if random.random() < 0.35 else length for length in shape]
     if near and random.random() < 0.2:  # another length
@@ -23,7 +26,7 @@ def shape_near(random, shape):
     return tuple(near[random.integers(len(near) + 1) if random.random() < 0.4 else 0 :])
 
 
-def laid_out(random, array):
+def laid_out(random: Random, array: Array) -> Any:
     """Equal elements, with other strides."""
     way = random.integers(5)
     if way == 1:
@@ -40,7 +43,7 @@ def laid_out(random, array):
     return array
 
 
-def broadcasts(array, shape):
+def broadcasts(array: Array, shape: tuple[int, ...]) -> Any:
     try:
         np.broadcast_to(array, shape)
     except ValueError:
@@ -48,7 +51,7 @@ def broadcasts(array, shape):
     return True
 
 
-def refused_or(call, options, wrong):
+def refused_or(call: Call, options: dict[str, Any], wrong: Any) -> Any:
     """The call's result; None if it refused the options that are wrong."""
     if not wrong:
         return call(**options)
@@ -58,7 +61,7 @@ def refused_or(call, options, wrong):
 
 
 @pytest.mark.parametrize("seed", range(500))
-def test_rows(seed):
+def test_rows(seed: int) -> None:
     random = np.random.default_rng(seed)
     shape = tuple(random.integers(0 if random.random() < 0.1 else 1, 5, random.integers(1, 5)))
     number = np.float32 if random.random() < 0.7 else np.float64
@@ -88,7 +91,7 @@ def test_rows(seed):
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_attention(seed):
+def test_attention(seed: int) -> None:
     random = np.random.default_rng(seed)
     batch, kv_heads, shared, q_len, kv_len = random.integers(1, 4, 5)
     if seed % 16 == 0:
@@ -136,20 +139,21 @@ def test_attention(seed):
     ((3, 4, 5), (5,), True), ((3, 4, 5), (1, 5), True), ((3, 4, 5), (1, 1, 5), True), ((1, 4, 5), (1, 1, 5), True),
     ((1, 4, 5), (4, 5), False), ((3, 4, 5), (3, 4, 5), False),
 ])  # fmt: skip
-def test_rows_repeat_without_a_copy(x, shape, repeated):
-    x = _arrays.input_rows(np.zeros(x, np.float32), "x")
+def test_rows_repeat_without_a_copy(x: tuple[int, ...], shape: tuple[int, ...], repeated: bool) -> None:
+    rows = _arrays.input_rows(np.zeros(x, np.float32), "x")
+    options_of: Call = _rows._Options
     for name, array in (("bias", np.zeros(shape, np.float32)), ("mask", np.ones(shape, bool))):
-        options = _rows._Options(x, F32, x.array.ndim - 1, **{name: array}).struct
+        options = options_of(rows, F32, rows.array.ndim - 1, **{name: array}).struct
         assert getattr(options, name) == array.ctypes.data
         assert getattr(options, f"{name}_stride") == (_library.REPEAT if repeated else 5)
         wide = np.zeros((*shape[:-1], 8), array.dtype)[..., :5]
-        options = _rows._Options(x, F32, x.array.ndim - 1, **{name: wide}).struct
+        options = options_of(rows, F32, rows.array.ndim - 1, **{name: wide}).struct
         assert getattr(options, name) == wide.ctypes.data
         assert getattr(options, f"{name}_stride") == (_library.REPEAT if repeated else 8)
 
 
 @pytest.mark.parametrize("shape", [(7,), (3, 1, 7), (2, 1, 1, 7), (1, 3, 5, 7), (2, 3, 5, 7), (2, 3, 5, 1), ()])
-def test_attention_repeats_without_a_copy(random, shape):
+def test_attention_repeats_without_a_copy(random: Random, shape: tuple[int, ...]) -> None:
     q, k, v = (np.zeros((2, 3, n, 4), np.float32) for n in (5, 7, 7))
     array = np.asarray(random.normal(size=shape), np.float32)
     call = _attention_call.AttentionCall(q, k, v, False, None, None)
@@ -165,7 +169,7 @@ def test_attention_repeats_without_a_copy(random, shape):
     assert options.query_scales == scales.ctypes.data
 
 
-def test_no_copy_has_a_row_twice(random):
+def test_no_copy_has_a_row_twice(random: Random) -> None:
     column = random.normal(size=(2, 1, 5, 1)).astype(np.float32)
     rows = _arrays.broadcast_rows(np.broadcast_to(column, (2, 3, 5, 1)), (2, 3, 5, 7), "bias")
     assert np.array_equal(rows, np.broadcast_to(column, (2, 3, 5, 7)))

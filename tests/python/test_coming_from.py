@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
+from kinds import Array
 
 import rapt
 
@@ -19,7 +21,9 @@ EVERY = np.ones(SHAPE, bool)
 BOTTOM_RIGHT = np.tril(EVERY, KEYS - QUERIES)
 
 
-def softmax_attention(seen, scale=None, added=0.0, cap=None, q=Q, k=K, v=V):
+def softmax_attention(
+    seen: Array, scale: Any = None, added: Any = 0.0, cap: Any = None, q: Array = Q, k: Array = K, v: Array = V
+) -> Any:
     scores = q @ k.swapaxes(-1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if cap is not None:
         scores = cap * np.tanh(scores / cap)
@@ -27,7 +31,7 @@ def softmax_attention(seen, scale=None, added=0.0, cap=None, q=Q, k=K, v=V):
     return weights / np.maximum(weights.sum(-1, keepdims=True), 1e-300) @ v
 
 
-def expect(result, expected):
+def expect(result: Any, expected: Any) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-14)
 
 
@@ -56,11 +60,11 @@ def expect(result, expected):
         ((COLUMN <= ROW + 3 - QUERIES) & (COLUMN < 3), {"causal": True, "kv_lengths": [3]}),
     ],
 )
-def test_visible_keys(seen, options):
+def test_visible_keys(seen: Array, options: dict[str, Any]) -> None:
     expect(rapt.attention(Q, K, V, **options), softmax_attention(seen))
 
 
-def test_masks_and_scales():
+def test_masks_and_scales() -> None:
     mask, bias = RNG.random(SHAPE) < 0.7, RNG.normal(size=SHAPE)
     mask[:, 0] = True
     expect(rapt.attention(Q, K, V, mask=mask), softmax_attention(mask))
@@ -70,7 +74,7 @@ def test_masks_and_scales():
     expect(rapt.attention(Q, K, V, bias=bias, softcap=2.0), softmax_attention(EVERY, added=bias, cap=2.0))
 
 
-def test_slopes():
+def test_slopes() -> None:
     """ggml: slope * mask of -distances. FlashInfer: slope * (kv_idx - qo_idx), whose row has another constant."""
     heads, max_bias = len(Q), 8.0
     slopes = [2.0 ** (-max_bias * (h + 1) / heads) for h in range(heads)]
@@ -81,14 +85,14 @@ def test_slopes():
         expect(rapt.attention(Q, K, V, causal=True, alibi_slopes=slopes), expected)
 
 
-def test_log_sum_exp_has_base_e():
+def test_log_sum_exp_has_base_e() -> None:
     _, lse = rapt.attention(Q, K, V, return_lse=True)
     scores = Q @ K.swapaxes(-1, -2) / math.sqrt(DIM)
     base_2 = np.log2(np.exp(scores).sum(-1))  # FlashInfer's
     np.testing.assert_allclose(lse, base_2 * math.log(2), rtol=1e-12)
 
 
-def test_order_of_shared_heads():
+def test_order_of_shared_heads() -> None:
     """torch's enable_gqa: key.repeat_interleave(heads // kv_heads); ONNX's: np.repeat"""
     q = RNG.normal(size=(4, QUERIES, DIM))
     shared = rapt.attention(q, K, V)
@@ -99,7 +103,7 @@ def test_order_of_shared_heads():
     assert (rapt.attention(as_one, K, V) == shared).all()
 
 
-def test_views_in_the_order_of_tokens():
+def test_views_in_the_order_of_tokens() -> None:
     """FlashInfer's and xFormers' [tokens, heads, dim] is a view."""
     q, k, v = (np.ascontiguousarray(x.transpose(1, 0, 2)).transpose(1, 0, 2) for x in (Q, K, V))
     assert not q.flags.c_contiguous
@@ -112,7 +116,7 @@ Q_LENGTHS, KV_LENGTHS = (3, 1), (20, 33)
 INDPTR = np.cumsum([0, *Q_LENGTHS])
 
 
-def sequences(causal="bottom_right"):
+def sequences(causal: Any = "bottom_right") -> Any:
     """Queries and keys end to end, [tokens, heads, dim], and each sequence alone."""
     q, k, v = (RNG.normal(size=(sum(n), 2, DIM)) for n in (Q_LENGTHS, KV_LENGTHS, KV_LENGTHS))
     ends = np.cumsum([0, *KV_LENGTHS])
@@ -126,14 +130,14 @@ def sequences(causal="bottom_right"):
 
 
 @pytest.mark.parametrize("causal", [False, "top_left", "bottom_right"])
-def test_ragged_sequences(causal):
+def test_ragged_sequences(causal: Any) -> None:
     """FlashInfer's qo_indptr and kv_indptr; xFormers' BlockDiagonal masks are causal in each sequence."""
     q, k, v, ends, expected = sequences(causal)
     views = (x.swapaxes(0, 1) for x in (q, k, v))
     assert (rapt.attention(*views, q_offsets=INDPTR, kv_offsets=ends, causal=causal) == expected).all()
 
 
-def test_padded_keys():
+def test_padded_keys() -> None:
     """xFormers' padded keys, [1, batch * kv_padding, heads, dim]"""
     q, k, v, ends, expected = sequences()
     padded = np.full((2, 2, 40, 2, DIM), np.nan)
@@ -144,7 +148,7 @@ def test_padded_keys():
     assert (result == expected).all()
 
 
-def test_pages():
+def test_pages() -> None:
     """FlashInfer's pages, [pages, page_size, heads, dim], with a list of pages and the length of the last one"""
     q, k, v, ends, expected = sequences()
     size, indices, indptr, last_page_len = 16, [4, 0, 3, 1, 2], [0, 2, 5], [4, 1]
@@ -158,9 +162,9 @@ def test_pages():
         table[b, : len(own)] = own
     lengths = size * (np.diff(indptr) - 1) + last_page_len
     assert tuple(lengths) == KV_LENGTHS
-    views = (x.transpose(0, 2, 1, 3) for x in pages)
-    options = {"block_table": table, "kv_lengths": lengths, "q_offsets": INDPTR, "causal": True}
-    assert (rapt.attention(q.swapaxes(0, 1), *views, **options) == expected).all()
+    k_view, v_view = (x.transpose(0, 2, 1, 3) for x in pages)
+    options: dict[str, Any] = {"block_table": table, "kv_lengths": lengths, "q_offsets": INDPTR, "causal": True}
+    assert (rapt.attention(q.swapaxes(0, 1), k_view, v_view, **options) == expected).all()
 
 
 # ---- other functions
@@ -168,7 +172,7 @@ def test_pages():
 X = RNG.normal(size=(6, 4, 16)).astype(np.float32)  # [tokens, heads, dim], as FlashInfer, xFormers and ggml
 
 
-def rotated(x, angles, layout):
+def rotated(x: Any, angles: Any, layout: Any) -> Any:
     """Of halves, x * cos + rotate_half(x) * sin; of pairs, the numbers x[2i] + j x[2i + 1] turned."""
     pairs = np.stack(np.split(x, 2, axis=-1), -1) if layout == "halves" else x.reshape(*x.shape[:-1], -1, 2)
     turned = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * angles[:, None, :])
@@ -178,7 +182,7 @@ def rotated(x, angles, layout):
 
 @pytest.mark.parametrize("layout", ["halves", "pairs"])
 @pytest.mark.parametrize("factor, c", [(1.0, 1.0), (4.0, np.linspace(1, 8, 8))])
-def test_rotary_positions(layout, factor, c):
+def test_rotary_positions(layout: Any, factor: float, c: Any) -> None:
     """ggml: theta = position * freq_base^(-2i / n_dims) / c * freq_scale. FlashInfer divides by rope_scale."""
     positions, base = np.array([3, 4, 5, 90, 91, 92]), 5e5
     theta = positions[:, None] * base ** (-2.0 * np.arange(8) / 16) / c / factor
@@ -187,28 +191,28 @@ def test_rotary_positions(layout, factor, c):
     np.testing.assert_allclose(result.transpose(1, 0, 2), rotated(X, theta, layout), rtol=1e-5, atol=1e-6)
 
 
-def test_halves_are_the_default():
+def test_halves_are_the_default() -> None:
     frequencies, _ = rapt.rope_frequencies(16)
     assert (rapt.rope(X, frequencies, 7) == rapt.rope(X, frequencies, 7, layout="halves")).all()
 
 
-def test_llama_3_frequencies():
+def test_llama_3_frequencies() -> None:
     """FlashInfer's apply_llama31_rope, with its defaults: a clamped line between two frequencies"""
     f = 5e5 ** (-2.0 * np.arange(64) / 128)
     smooth = np.clip((8192 * f / (2 * np.pi) - 1) / (4 - 1), 0, 1)
-    options = {"low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192}
+    options: dict[str, Any] = {"low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192}
     result, _ = rapt.rope_frequencies(128, 5e5, rope_type="llama3", factor=8, **options)
     np.testing.assert_allclose(result, (1 - smooth) * f / 8 + smooth * f, rtol=1e-12)
 
 
-def test_weights_of_linear_layers():
+def test_weights_of_linear_layers() -> None:
     x, w = (RNG.normal(size=shape) for shape in ((3, 16), (7, 16)))
     expect(rapt.linear(x, w), x @ w.T)  # torch, ggml_mul_mat(w, x), Gemm with transB=1
     stored = np.ascontiguousarray(w.T)  # GPT-2's Conv1D, Gemm with transB=0, MatMul
     assert (rapt.linear(x, stored.T) == rapt.linear(x, w)).all()
 
 
-def test_norms():
+def test_norms() -> None:
     x, weight = RNG.normal(size=(3, 16)), RNG.normal(size=16)
     residual, added = RNG.normal(size=(3, 16)), x.copy()
     total = x + residual
@@ -222,7 +226,7 @@ def test_norms():
     expect(rapt.layer_norm(x), deviation / np.sqrt((deviation**2).mean(-1, keepdims=True) + 1e-5))
 
 
-def test_activations():
+def test_activations() -> None:
     x = np.linspace(-4, 4, 32).reshape(2, 16)
     silu = x / (1 + np.exp(-x))
     erf = np.vectorize(math.erf)
@@ -236,7 +240,7 @@ def test_activations():
     assert np.isnan(rapt.silu(np.array([-np.inf]))).all() and np.isnan(rapt.gelu(np.array([-np.inf]))).all()
 
 
-def test_argmax_of_equal_elements_is_the_first():
+def test_argmax_of_equal_elements_is_the_first() -> None:
     assert rapt.argmax(np.array([1.0, 3.0, 3.0])) == 1
 
 
@@ -251,57 +255,57 @@ IQ4_NL = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 
 FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
 
-def numbers(group, low=0.5, high=2.0, dtype=np.float16):
+def numbers(group: int, low: float = 0.5, high: float = 2.0, dtype: Any = np.float16) -> Any:
     return RNG.uniform(low, high, (OUTPUTS, INPUTS // group)).astype(dtype)
 
 
-def spread(x, group):
+def spread(x: Any, group: int) -> Any:
     """One for each input."""
     return x.astype(np.float64).repeat(group, axis=1)
 
 
-def rows(q):
+def rows(q: Array) -> Any:
     """rapt's: neighbours share a byte, the first in the low half."""
     return (q[:, ::2] | q[:, 1::2] << 4).astype(np.uint8)
 
 
-def halves_of_blocks(q, block):
+def halves_of_blocks(q: Array, block: int) -> Any:
     """GGUF: a block's first half is in the low halves of its bytes."""
     low, high = np.split(q.reshape(OUTPUTS, -1, block), 2, axis=-1)
     return (low | high << 4).reshape(OUTPUTS, INPUTS // 2)
 
 
-def from_halves(data, block):
+def from_halves(data: Any, block: int) -> Any:
     data = data.reshape(OUTPUTS, -1, block // 2)
     return np.concatenate([data & 15, data >> 4], -1).reshape(OUTPUTS, INPUTS)
 
 
-def in_words(q, axis, order=range(8)):
+def in_words(q: Array, axis: int, order: Any = range(8)) -> Any:
     """Eight of q along an axis in the nibbles of an integer, the first in the lowest."""
     eights = np.moveaxis(q, axis, -1)
     eights = eights.reshape(*eights.shape[:-1], -1, 8)[..., list(order)]
     return np.moveaxis((eights.astype(np.int64) << 4 * np.arange(8)).sum(-1), -1, axis)
 
 
-def from_words(words, axis, order=range(8)):
+def from_words(words: Any, axis: int, order: Any = range(8)) -> Any:
     eights = np.moveaxis(words, axis, -1)[..., None] >> 4 * np.arange(8) & 15
     result = np.empty_like(eights)
     result[..., list(order)] = eights
     return np.moveaxis(result.reshape(*result.shape[:-2], -1), -1, axis)
 
 
-def q4_0():
+def q4_0() -> Any:
     d = numbers(32)
     return from_halves(halves_of_blocks(INTEGERS, 32), 32), 32, {"scales": d}, (INTEGERS - 8) * spread(d, 32)
 
 
-def q4_1():
+def q4_1() -> Any:
     d, m = numbers(32), numbers(32, -1, 1)
     options = {"scales": d, "offsets": m, "zeros": np.zeros(d.shape, np.uint8)}
     return from_halves(halves_of_blocks(INTEGERS, 32), 32), 32, options, INTEGERS * spread(d, 32) + spread(m, 32)
 
 
-def q4_k():
+def q4_k() -> Any:
     d, dmin = numbers(256, dtype=np.float32), numbers(256, dtype=np.float32)
     sc, m = (RNG.integers(0, 64, (OUTPUTS, INPUTS // 32)) for _ in range(2))
     scales, mins = (x.repeat(8, axis=1) * y for x, y in ((d, sc), (dmin, m)))
@@ -311,13 +315,13 @@ def q4_k():
     return from_halves(halves_of_blocks(INTEGERS, 64), 64), 32, options, expected
 
 
-def iq4_nl():
+def iq4_nl() -> Any:
     d = numbers(32)
     expected = spread(d, 32) * IQ4_NL[INTEGERS]
     return from_halves(halves_of_blocks(INTEGERS, 32), 32), 32, {"scales": d, "codebook": IQ4_NL}, expected
 
 
-def gptq():
+def gptq() -> Any:
     scales, zeros = numbers(128), RNG.integers(1, 17, (OUTPUTS, INPUTS // 128))
     qweight = in_words(INTEGERS.T, 0)  # [inputs / 8][outputs]
     qzeros = in_words(zeros.T - 1, 1)  # [groups][outputs / 8]
@@ -326,7 +330,7 @@ def gptq():
     return from_words(qweight, 0).T, 128, options, expected
 
 
-def awq():
+def awq() -> Any:
     order = [0, 2, 4, 6, 1, 3, 5, 7]
     scales, zeros = numbers(128), RNG.integers(0, 16, (OUTPUTS, INPUTS // 128))
     qweight = in_words(INTEGERS.T, 1, order)  # [inputs][outputs / 8]
@@ -336,14 +340,14 @@ def awq():
     return from_words(qweight, 1, order).T, 128, options, expected
 
 
-def nf4():
+def nf4() -> Any:
     absmax = numbers(64, dtype=np.float32)
     stored = INTEGERS[:, ::2] << 4 | INTEGERS[:, 1::2]
     swapped = np.stack([stored >> 4, stored & 15], -1).reshape(OUTPUTS, INPUTS)
     return swapped, 64, {"scales": absmax, "codebook": NF4}, spread(absmax, 64) * NF4.astype(np.float32)[INTEGERS]
 
 
-def mxfp4():
+def mxfp4() -> Any:
     e = RNG.integers(120, 130, (OUTPUTS, INPUTS // 32))
     stored = INTEGERS[:, ::2] | INTEGERS[:, 1::2] << 4
     q = np.stack([stored & 15, stored >> 4], -1).reshape(OUTPUTS, INPUTS)
@@ -351,7 +355,7 @@ def mxfp4():
     return q, 32, {"scales": scales, "codebook": FP4}, spread(2.0 ** (e - 127), 32) * FP4[INTEGERS]
 
 
-def torchao():
+def torchao() -> Any:
     scales, zeros = (numbers(128, dtype=np.float32) for _ in range(2))
     stored = INTEGERS[:, ::2] << 4 | INTEGERS[:, 1::2]
     swapped = np.stack([stored >> 4, stored & 15], -1).reshape(OUTPUTS, INPUTS)
@@ -360,14 +364,14 @@ def torchao():
 
 
 @pytest.mark.parametrize("format", [q4_0, q4_1, q4_k, iq4_nl, gptq, awq, nf4, mxfp4, torchao])
-def test_quantized_formats(format):
+def test_quantized_formats(format: Any) -> None:
     q, group, options, expected = format()
     weights = rapt.pack_quantized(rows(q), "u4", scale_group=group, **options)
     x = RNG.normal(size=(3, INPUTS)).astype(np.float32)
     np.testing.assert_allclose(rapt.linear(x, weights), x @ expected.T, rtol=1e-4, atol=1e-3)
 
 
-def test_gptq_with_groups_out_of_order():
+def test_gptq_with_groups_out_of_order() -> None:
     """desc_act: input k has the scale and zero of group g_idx[k]."""
     q, group, options, _ = gptq()
     g_idx = RNG.permutation(INPUTS) % (INPUTS // group)
@@ -378,7 +382,7 @@ def test_gptq_with_groups_out_of_order():
     np.testing.assert_allclose(rapt.linear(x[:, order], weights), x @ expected.T, rtol=1e-4, atol=1e-3)
 
 
-def test_q8_0():
+def test_q8_0() -> None:
     q, d = RNG.integers(-127, 128, (OUTPUTS, INPUTS)).astype(np.int8), numbers(32)
     x = RNG.normal(size=(3, INPUTS)).astype(np.float32)
     result = rapt.linear(x, rapt.pack_quantized(q, "i8", d, scale_group=32))

@@ -4,17 +4,22 @@ import hashlib
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from kinds import Array, Random
 
 import rapt
 from rapt import _command, _library
 from rapt._command import main
 
+Files = tuple[Path, dict[str, Array]]  # their folder, and what they hold
+
 
 @pytest.fixture
-def files(tmp_path, random):
+def files(tmp_path: Path, random: Random) -> Files:
     arrays = {name: random.normal(size=(2, 4, 8)).astype(np.float32) for name in "qkv"}
     arrays["sinks"] = np.array([0.5, -1], np.float32)
     for name, array in arrays.items():
@@ -22,7 +27,7 @@ def files(tmp_path, random):
     return tmp_path, arrays
 
 
-def test_the_result_and_its_hash(files, capsys):
+def test_the_result_and_its_hash(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     folder, arrays = files
     tensors = [str(folder / f"{x}.npy") for x in "qkv"]
     assert main([*tensors, "-o", str(folder / "out.npy"), "--lse", str(folder / "lse.npy"), "--causal", "--scale", "0.5",
@@ -34,7 +39,7 @@ def test_the_result_and_its_hash(files, capsys):
     assert capsys.readouterr().out.split()[0] == hashlib.sha256(out.tobytes()).hexdigest()
 
 
-def test_every_level_prints_the_same_hash(files, capsys):
+def test_every_level_prints_the_same_hash(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     folder, _ = files
     tensors = [str(folder / f"{x}.npy") for x in "qkv"]
     try:
@@ -49,7 +54,7 @@ def test_every_level_prints_the_same_hash(files, capsys):
 
 @pytest.mark.parametrize("change, words", [(["--softcap", "-1"], "softcap"), (["--isa", "avx1024"], "instruction set"),
                                            (["--mask", "absent.npy"], "absent.npy")])  # fmt: skip
-def test_errors(files, capsys, change, words):
+def test_errors(files: Files, capsys: pytest.CaptureFixture[str], change: list[str], words: str) -> None:
     folder, _ = files
     assert main([*(str(folder / f"{x}.npy") for x in "qkv"), *change]) == 1
     assert words in capsys.readouterr().err
@@ -58,14 +63,14 @@ def test_errors(files, capsys, change, words):
 @pytest.mark.parametrize("words", [["--causal", "q", "k", "v"], ["q", "k", "v", "--causal"],
                                    ["--causal", "bottom_right", "q", "k", "v"], ["q", "--causal", "k", "v"],
                                    ["q", "k", "v", "--causal=bottom_right"]])  # fmt: skip
-def test_causal_does_not_take_a_file(files, capsys, words):
+def test_causal_does_not_take_a_file(files: Files, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     folder, arrays = files
     assert main([str(folder / f"{word}.npy") if word in "qkv" else word for word in words]) == 0
     expected = rapt.attention(*(arrays[x] for x in "qkv"), causal=True)
     assert capsys.readouterr().out.split()[0] == hashlib.sha256(expected.tobytes()).hexdigest()
 
 
-def test_causal_takes_a_mode(files, capsys):
+def test_causal_takes_a_mode(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     folder, arrays = files
     q, k, v = (str(folder / f"{x}.npy") for x in "qkv")
     np.save(q, arrays["q"][:, :2])
@@ -76,7 +81,14 @@ def test_causal_takes_a_mode(files, capsys):
 
 @pytest.mark.parametrize("option", ["--out", "--lse"])
 @pytest.mark.parametrize("place, words", [("absent/x.npy", "No such file or directory"), ("a_folder.npy", "directory")])
-def test_a_place_that_cannot_be_written_is_known_before_the_work(files, capsys, monkeypatch, option, place, words):
+def test_a_place_that_cannot_be_written_is_known_before_the_work(
+    files: Files,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+    place: str,
+    words: str,
+) -> None:
     folder, _ = files
     (folder / "a_folder.npy").mkdir()
     monkeypatch.setattr(_command, "attention", lambda *tensors, **options: pytest.fail("the work was done"))
@@ -86,7 +98,7 @@ def test_a_place_that_cannot_be_written_is_known_before_the_work(files, capsys, 
     assert place in message and words in message
 
 
-def test_a_full_disk(files, capsys):
+def test_a_full_disk(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     folder, _ = files
     (folder / "full.npy").symlink_to("/dev/full")
     np.save(folder / "q.npy", np.zeros((1, 4096, 8), np.float32))  # more than a buffer
@@ -94,7 +106,7 @@ def test_a_full_disk(files, capsys):
     assert capsys.readouterr().err.startswith("rapt-attention: ")
 
 
-def test_a_failure_leaves_no_file(files, capsys):
+def test_a_failure_leaves_no_file(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     folder, _ = files
     tensors = [str(folder / f"{x}.npy") for x in "qkv"]
     assert main([*tensors, "--softcap", "-1", "-o", str(folder / "out.npy"), "--lse", str(folder / "lse")]) == 1
@@ -116,7 +128,7 @@ BAD_FILES = {
 
 @pytest.mark.parametrize("name", BAD_FILES)
 @pytest.mark.parametrize("place", range(3))
-def test_a_file_that_is_no_array(files, capsys, name, place):
+def test_a_file_that_is_no_array(files: Files, capsys: pytest.CaptureFixture[str], name: str, place: int) -> None:
     folder, _ = files
     tensors = [str(folder / f"{x}.npy") for x in "qkv"]
     tensors[place] = str(folder / f"{name}.npy")
@@ -133,7 +145,9 @@ BAD_ARRAYS = [np.array(3.0), np.zeros(4, np.float32), np.zeros((2, 3, 8), np.flo
 
 @pytest.mark.parametrize("option", ["q", "k", "v", *(f"--{name}" for name in _command._TENSORS)])
 @pytest.mark.parametrize("number", range(len(BAD_ARRAYS)))
-def test_any_array_gives_a_result_or_a_sentence(files, capsys, option, number):
+def test_any_array_gives_a_result_or_a_sentence(
+    files: Files, capsys: pytest.CaptureFixture[str], option: str, number: int
+) -> None:
     folder, _ = files
     words = {x: str(folder / f"{x}.npy") for x in "qkv"}
     np.save(folder / "bad.npy", BAD_ARRAYS[number])
@@ -149,9 +163,12 @@ def test_any_array_gives_a_result_or_a_sentence(files, capsys, option, number):
 
 @pytest.mark.parametrize("option", [*(f"--{name}" for name in _command._NUMBERS), "--threads"])
 @pytest.mark.parametrize("number", ["0", "-1", "-3", "99999999999999999999", "-99999999999999999999", "nan", "inf"])
-def test_any_number_gives_a_result_or_a_sentence(files, capsys, option, number):
+def test_any_number_gives_a_result_or_a_sentence(
+    files: Files, capsys: pytest.CaptureFixture[str], option: str, number: str
+) -> None:
     folder, _ = files
     arguments = [*(str(folder / f"{x}.npy") for x in "qkv"), f"{option}={number}"]
+    status: Any
     try:
         status = main(arguments)
     except SystemExit as usage:  # argparse: the word is no number of this kind
@@ -160,7 +177,7 @@ def test_any_number_gives_a_result_or_a_sentence(files, capsys, option, number):
     assert status == 0 or (status in (1, 2) and "rapt-attention: " in message)
 
 
-def test_the_program_gives_no_traceback(files):
+def test_the_program_gives_no_traceback(files: Files) -> None:
     folder, _ = files
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     program = [sys.executable, "-c", "import sys; from rapt._command import main; sys.exit(main())"]
@@ -175,12 +192,12 @@ def test_the_program_gives_no_traceback(files):
     assert result.stderr == "rapt-attention: absent/out.npy: No such file or directory\n"
 
 
-def run_python(*arguments, **environment):
+def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment
     return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
 
 
-def test_python_m_rapt():
+def test_python_m_rapt() -> None:
     result = run_python("-m", "rapt", RAPT_ISA="scalar")
     rows = dict(line.split(maxsplit=1) for line in result.stdout.splitlines() if not line.startswith("not usable"))
     assert result.returncode == 0 and result.stderr == ""
@@ -198,7 +215,7 @@ def test_python_m_rapt():
     assert run_python("-m", "rapt", "--levels").returncode == 2
 
 
-def test_ignored_isa_warns_once():
+def test_ignored_isa_warns_once() -> None:
     code = "import rapt, rapt._isa, rapt._rows; import rapt; rapt.isa_status(); print(rapt.isa(), rapt.isa_status())"
     result = run_python("-c", code, RAPT_ISA="avx1024")
     best = [name for name, is_usable in rapt.isas().items() if is_usable][-1]
@@ -215,6 +232,6 @@ def test_ignored_isa_warns_once():
         assert result.stdout == f"{name or best} None\n" and result.stderr == ""
 
 
-def test_isa_status_is_of_the_environment_alone():
+def test_isa_status_is_of_the_environment_alone() -> None:
     code = "import rapt; rapt.force_isa('scalar'); print(rapt.isa_status())"
     assert run_python("-W", "ignore", "-c", code, RAPT_ISA="avx1024").stdout.startswith("RAPT_ISA=avx1024 is ignored")

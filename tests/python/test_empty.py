@@ -2,22 +2,24 @@
 
 import itertools
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
+from kinds import Array, Call
 
 import rapt
 
 
-def zeros(*shape):
+def zeros(*shape: int) -> Array:
     return np.zeros(shape, np.float32)
 
 
-def tokens_first(batch, tokens, dim=8):
+def tokens_first(batch: int, tokens: int, dim: int = 8) -> Array:
     return zeros(batch, tokens, 2, dim).swapaxes(1, 2)
 
 
-def heads_first(batch, tokens, dim=8):
+def heads_first(batch: int, tokens: int, dim: int = 8) -> Array:
     return zeros(batch, 2, tokens, dim)
 
 
@@ -26,13 +28,14 @@ SHAPES = [shape for shape in itertools.product((0, 2), (0, 3), (0, 5)) if 0 in s
 
 @pytest.mark.parametrize("layout", [heads_first, tokens_first])
 @pytest.mark.parametrize("batch, q_len, kv_len", SHAPES)
-def test_attention(batch, q_len, kv_len, layout):
+def test_attention(batch: int, q_len: int, kv_len: int, layout: Call) -> None:
     q, k, v = layout(batch, q_len), layout(batch, kv_len), layout(batch, kv_len)
-    for options in (
+    every: list[dict[str, Any]] = [
         {},
         {"bias": zeros(q_len, kv_len), "sinks": [0.0, 0.0]},
         {"mask": np.ones((q_len, kv_len), bool), "kv_lengths": [kv_len] * batch},
-    ):
+    ]
+    for options in every:
         out = layout(batch, q_len) + 1
         again, lse = rapt.attention(q, k, v, out=out, return_lse=True, **options)
         assert again is out and not out.any() and lse.shape == (batch, 2, q_len)
@@ -43,7 +46,7 @@ def test_attention(batch, q_len, kv_len, layout):
     assert packed.shape == q.shape and not packed.any()
 
 
-def test_pages_and_sequences():
+def test_pages_and_sequences() -> None:
     pages = zeros(0, 2, 16, 8)
     for batch in (0, 2):
         out = rapt.attention(zeros(batch, 2, 3, 8), pages, pages, block_table=np.zeros((batch, 0), np.int32))
@@ -55,11 +58,13 @@ def test_pages_and_sequences():
 
 
 @pytest.mark.parametrize("rows, outputs", [(0, 0), (0, 3), (2, 0)])
-def test_linear(rows, outputs):
+def test_linear(rows: int, outputs: int) -> None:
     x, w = zeros(rows, 4), zeros(outputs, 4)
     for out in (zeros(rows, outputs), zeros(rows, outputs + 2)[:, :outputs]):
-        for weights in (w, zeros(4, outputs).T, rapt.pack_weights(w), rapt.pack_quantized(w.astype(np.int8), "i8")):
-            options = {"add": out, "row_scales": np.ones(rows)}
+        packed = [rapt.pack_weights(w), rapt.pack_quantized(w.astype(np.int8), "i8")]
+        every: list[Array | rapt.PackedWeights] = [w, zeros(4, outputs).T, *packed]
+        for weights in every:
+            options: dict[str, Any] = {"add": out, "row_scales": np.ones(rows)}
             assert rapt.linear(x, weights, zeros(outputs), out=out, **options) is out
             assert rapt.linear(zeros(4, rows).T, weights).shape == (rows, outputs)
     for type in ("i8", "i4"):
@@ -68,9 +73,10 @@ def test_linear(rows, outputs):
     assert rapt.quantize_rows(x[:, :0])[1].shape == (rows, 0)
 
 
-def test_packed_weights_without_outputs():
+def test_packed_weights_without_outputs() -> None:
     packed = rapt.pack_weights(zeros(0, 4))
-    for parts in ({}, {"codebook": range(16), "offsets": [[1]]}, {"zeros": 8, "scales": zeros(0, 1)}):
+    every: list[dict[str, Any]] = [{}, {"codebook": range(16), "offsets": [[1]]}, {"zeros": 8, "scales": zeros(0, 1)}]
+    for parts in every:
         quantized = rapt.pack_quantized(np.zeros((0, 4), np.uint8), "u4", **parts)
         assert rapt.linear(zeros(3, 8), quantized).shape == (3, 0)
     for again in (pickle.loads(pickle.dumps(packed)), rapt.PackedWeights((0, 4), "f32", b"")):

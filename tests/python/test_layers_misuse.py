@@ -1,7 +1,11 @@
 """Odd arguments to attention and linear layers: a ValueError or a TypeError that has the user's words, and nothing else."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
+from kinds import Call
 from test_misuse import ODD
 
 import rapt
@@ -11,53 +15,61 @@ from rapt import _library
 WORDS_OF_C = ("->", "RAPT_", "rapt_", " null", "q_heads", "qk_dim", "v_dim", "kv_len ", "w_strides", "enum", "span")
 
 
-def ones(*shape, dtype=np.float32):
+def ones(*shape: int, dtype: npt.DTypeLike = np.float32) -> Any:
     return np.ones(shape, dtype)
 
 
-def attention(**change):
+def attention(**change: Any) -> Any:
     return rapt.attention(**{"q": ones(2, 4, 3, 8), "k": ones(2, 2, 5, 8), "v": ones(2, 2, 5, 8), **change})
 
 
-def packed_attention(**change):
+def packed_attention(**change: Any) -> Any:
     k = ones(2, 2, 64, 8)
     return rapt.attention(**{"q": ones(2, 4, 3, 8), "k": rapt.pack_keys(k), "v": k, "packed_keys": True, **change})
 
 
-def int8_attention(**change):
+def int8_attention(**change: Any) -> Any:
     k, scales = ones(2, 2, 5, 32, dtype=np.int8), ones(2, 2, 5)
     return rapt.attention(**{"q": ones(2, 4, 3, 32), "k": k, "v": k, "k_scales": scales, "v_scales": scales, **change})
 
 
-def sequences(**change):
-    tensors = {"q": ones(4, 6, 8), "k": ones(2, 9, 8), "v": ones(2, 9, 8)}
-    return rapt.attention(**{**tensors, "q_offsets": [0, 2, 6], "kv_offsets": [0, 4, 9], **change})
+def sequences(**change: Any) -> Any:
+    tensors: dict[str, Any] = {"q": ones(4, 6, 8), "k": ones(2, 9, 8), "v": ones(2, 9, 8)}
+    tensors |= {"q_offsets": [0, 2, 6], "kv_offsets": [0, 4, 9]}
+    return rapt.attention(**{**tensors, **change})
 
 
-def pages(**change):
+def pages(**change: Any) -> Any:
     k = ones(3, 2, 16, 8)
     return rapt.attention(**{"q": ones(2, 4, 3, 8), "k": k, "v": k, "block_table": [[0, 1], [2, 0]], **change})
 
 
-def backward(**change):
+def backward(**change: Any) -> Any:
     out = ones(2, 4, 3, 8)
-    tensors = {"q": out, "k": ones(2, 2, 5, 8), "v": ones(2, 2, 5, 8), "out": out, "dout": out, "lse": ones(2, 4, 3)}
+    tensors: dict[str, Any] = {
+        "q": out,
+        "k": ones(2, 2, 5, 8),
+        "v": ones(2, 2, 5, 8),
+        "out": out,
+        "dout": out,
+        "lse": ones(2, 4, 3),
+    }
     return rapt.attention_backward(**{**tensors, **change})
 
 
-def linear(**change):
+def linear(**change: Any) -> Any:
     return rapt.linear(**{"x": ones(2, 4), "w": ones(3, 4), **change})
 
 
-def quantized(**change):
+def quantized(**change: Any) -> Any:
     return rapt.linear(**{"x": ones(2, 4), "w": rapt.pack_quantized(ones(3, 4, dtype=np.int8), "i8"), **change})
 
 
-def pack_quantized(**change):
+def pack_quantized(**change: Any) -> Any:
     return rapt.pack_quantized(**{"q": ones(3, 4, dtype=np.uint8), "type": "u4", **change})
 
 
-def dequantize(**change):
+def dequantize(**change: Any) -> Any:
     return rapt.dequantize_rows(**{"q": ones(3, 4, dtype=np.uint8), "type": "u4", **change})
 
 
@@ -87,7 +99,7 @@ CALLS = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CALLS)
-def test_odd_arguments(name, monkeypatch):
+def test_odd_arguments(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     function, arguments = CALLS[name]
     monkeypatch.setattr(_library.C, "rapt_status_text", lambda status: pytest.fail(f"status {status} has C's words"))
     if not name.startswith("pack_"):
@@ -115,10 +127,11 @@ def test_odd_arguments(name, monkeypatch):
     (pack_quantized, ["q", "scales", "zeros", "offsets", "codebook"]),
     (dequantize, ["q", "scales", "zeros", "offsets", "codebook"]),
 ])  # fmt: skip
-def test_masked_arrays_are_refused(call, names):
+def test_masked_arrays_are_refused(call: Call, names: list[str]) -> None:
+    masked: Call = np.ma.masked_array
     for name in names:
         more = {"out": ones(2, 3)} if name == "y_rows" else {}
         with pytest.raises(TypeError, match=f"{name} is a masked array"):
-            call(**{**more, name: np.ma.masked_array([[1, 1]])})
+            call(**{**more, name: masked([[1, 1]])})
     with pytest.raises(TypeError, match="data is a masked array"):
-        rapt.PackedWeights((3, 4), "f32", np.ma.masked_array(np.zeros(1024, np.uint8)))
+        rapt.PackedWeights((3, 4), "f32", masked(np.zeros(1024, np.uint8)))

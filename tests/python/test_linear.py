@@ -2,10 +2,14 @@
 
 import doctest
 import pickle
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from dlpack import Tensor, bf16_tensor
+from kinds import Array, Call, OnEachLevel, Random
 from reference import linear as exact
 
 import rapt
@@ -14,29 +18,29 @@ from rapt import _arrays, _linear, _threads
 TYPES = ["f32", "f64", "f16", "bf16"]
 
 
-def narrowed(x, to):
+def narrowed(x: Array, to: str) -> Any:
     """An array of f32 or f64 in a type."""
     if to in ("f16", "bf16"):
         return rapt.convert(x.astype(np.float32), to)
     return x.astype(np.float64 if to == "f64" else np.float32)
 
 
-def widened(x):
+def widened(x: Array) -> Any:
     return rapt.convert(x, "f32") if x.dtype in (np.float16, np.uint16) else x
 
 
-def layer(random, rows=5, inputs=70, outputs=9, type="f32"):
+def layer(random: Random, rows: int = 5, inputs: int = 70, outputs: int = 9, type: str = "f32") -> Any:
     return tuple(narrowed(random.normal(size=(n, inputs)), type) for n in (rows, outputs))
 
 
-def same(one, other):
+def same(one: Array, other: Array) -> bool:
     return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
 
 
 @pytest.mark.parametrize("y_type", [None, *TYPES])
 @pytest.mark.parametrize("w_type", TYPES)
 @pytest.mark.parametrize("x_type", TYPES)
-def test_bits(random, on_each_level, x_type, w_type, y_type):
+def test_bits(random: Random, on_each_level: OnEachLevel, x_type: str, w_type: str, y_type: Any) -> None:
     x, w = layer(random, type=x_type)[0], layer(random, type=w_type)[1]
     y_type_or_x = y_type or x_type
     wide = [type == "f64" for type in (x_type, w_type, y_type_or_x)]
@@ -47,8 +51,9 @@ def test_bits(random, on_each_level, x_type, w_type, y_type):
     number = np.float64 if x_type == "f64" else np.float32
     bias, scales = random.normal(size=9).astype(number), random.normal(size=5).astype(number)
     add = narrowed(random.normal(size=(5, 9)), y_type_or_x)
-    options = {"row_scales": scales, "add": add, "out_type": y_type}
-    for arithmetic in (None, "default", "f32"):
+    options: dict[str, Any] = {"row_scales": scales, "add": add, "out_type": y_type}
+    arithmetics: list[Any] = [None, "default", "f32"]
+    for arithmetic in arithmetics:
         if x_type == "f64" and arithmetic == "f32":
             continue
         result = on_each_level(lambda: rapt.linear(x, w, bias, arithmetic=arithmetic, **options))
@@ -59,13 +64,13 @@ def test_bits(random, on_each_level, x_type, w_type, y_type):
 
 
 @pytest.mark.parametrize("type, inputs", [("f32", 1100), ("f32", 512), ("bf16", 75), ("f16", 513), ("f64", 600)])
-def test_groups_of_inputs(random, type, inputs):
+def test_groups_of_inputs(random: Random, type: str, inputs: int) -> None:
     x, w = layer(random, 2, inputs, 3, type)
     expected = narrowed(exact(widened(x), widened(w), bf16=type == "bf16"), type)
     assert same(rapt.linear(x, w), expected) and same(rapt.linear(x, rapt.pack_weights(w)), expected)
 
 
-def test_shapes(random):
+def test_shapes(random: Random) -> None:
     x, w = random.normal(size=(2, 3, 4, 7)).astype(np.float32), random.normal(size=(5, 7)).astype(np.float32)
     expected = exact(x.reshape(-1, 7), w).reshape(2, 3, 4, 5)
     assert same(rapt.linear(x, w), expected)
@@ -76,16 +81,17 @@ def test_shapes(random):
     assert rapt.linear(x, w, out=out) is out and same(out, expected)
 
 
-def test_no_outputs():
+def test_no_outputs() -> None:
     w = np.zeros((0, 7), np.float32)
-    for weights in (w, rapt.pack_weights(w), rapt.pack_weights([w, w])):
+    every: list[Any] = [w, rapt.pack_weights(w), rapt.pack_weights([w, w])]
+    for weights in every:
         assert rapt.linear(np.ones((3, 7), np.float32), weights, threads=2).shape == (3, 0)
 
 
-def test_strides_give_the_same_bits(random):
+def test_strides_give_the_same_bits(random: Random) -> None:
     x, w = layer(random, 6)
     expected = exact(x, w)
-    layouts = (np.asfortranarray, lambda x: np.repeat(x, 2, 0)[::2], lambda x: np.repeat(x, 3, 1)[:, ::3],
+    layouts: tuple[Call, ...] = (np.asfortranarray, lambda x: np.repeat(x, 2, 0)[::2], lambda x: np.repeat(x, 3, 1)[:, ::3],
                lambda x: x[::-1].copy()[::-1], lambda x: x[:, ::-1].copy()[:, ::-1])  # fmt: skip
     for layout in layouts:
         assert same(rapt.linear(layout(x), layout(w)), expected)
@@ -104,7 +110,7 @@ def test_strides_give_the_same_bits(random):
     assert same(wide[:, 1:10].copy(), expected) and not wide[:, :1].any() and not wide[:, 10:].any()
 
 
-def test_what_is_not_copied(random):
+def test_what_is_not_copied(random: Random) -> None:
     x = random.normal(size=(4, 6, 8)).astype(np.float32)
     for view in (x, x[0], x[0].T, x[:, :, 2], x[:, 1, ::2], np.moveaxis(x, 2, 0)[..., 0].T, x[0, 0]):
         assert _arrays.input_matrix(view)[0] is view
@@ -113,7 +119,7 @@ def test_what_is_not_copied(random):
 
 
 @pytest.mark.parametrize("type", TYPES)
-def test_packed_and_threads_give_the_same_bits(random, type):
+def test_packed_and_threads_give_the_same_bits(random: Random, type: str) -> None:
     x, w = layer(random, 110, 33, 300, type)
     expected = rapt.linear(x, w)
     for weights in (w, rapt.pack_weights(w)):
@@ -123,10 +129,15 @@ def test_packed_and_threads_give_the_same_bits(random, type):
             assert same(rapt.linear(x[row], weights), expected[row])
 
 
-def test_threads_get_tasks(random, monkeypatch):
-    workers = []
+def test_threads_get_tasks(random: Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers: list[int] = []
     submit = _threads._submit
-    monkeypatch.setattr(_threads, "_submit", lambda work, count: workers.append(count) or submit(work, count))
+
+    def counted(work: Any, count: int) -> None:
+        workers.append(count)
+        submit(work, count)
+
+    monkeypatch.setattr(_threads, "_submit", counted)
     monkeypatch.setattr(_linear, "SMALL", 0)  # which runs at once, without tasks
     x, w = layer(random, 200, 8, 300)
     rapt.linear(x, w, threads=3)
@@ -135,7 +146,7 @@ def test_threads_get_tasks(random, monkeypatch):
 
 @pytest.mark.parametrize("type", TYPES)
 @pytest.mark.parametrize("parts", [[64, 128, 9], [9, 64, 9], [64, 0, 5], [3]])
-def test_weights_in_parts(random, parts, type):
+def test_weights_in_parts(random: Random, parts: list[int], type: str) -> None:
     ws = [narrowed(random.normal(size=(n, 35)), type) for n in parts]
     x = narrowed(random.normal(size=(4, 35)), type)
     packed = rapt.pack_weights([np.asfortranarray(w) for w in ws])
@@ -145,7 +156,7 @@ def test_weights_in_parts(random, parts, type):
     assert same(rapt.linear(x, packed), rapt.linear(x, whole))
 
 
-def test_packed_weights_are_stored(random, tmp_path):
+def test_packed_weights_are_stored(random: Random, tmp_path: Path) -> None:
     x, w = layer(random)
     packed = rapt.pack_weights(w)
     assert repr(packed) == f"PackedWeights((9, 70), 'f32', {64 * 70 * 4} bytes)"
@@ -155,24 +166,26 @@ def test_packed_weights_are_stored(random, tmp_path):
     for data in (packed.data.tobytes(), np.load(tmp_path / "w.npy", mmap_mode="r"), odd[1:]):
         assert same(rapt.linear(x, rapt.PackedWeights((9, 70), "f32", data)), exact(x, w))
     assert same(rapt.linear(x, pickle.loads(pickle.dumps(packed))), exact(x, w))
-    for shape, type, data, words in (
+    wrong: list[Any] = [
         ((9, 70), "f32", packed.data[:-1], "data has 17919 bytes, not the 17920"),
         ((9, 70), "i9", packed.data, "type is 'i9'"),
         ((9, 70), None, packed.data, "type is None"),
         ((9, 70, 1), "f32", packed.data, "shape is"),
         ((-9, 70), "f32", packed.data, r"shape\[0\] is -9"),
         ((9, 0), "f32", packed.data, "no inputs"),
-    ):
+    ]
+    for shape, type, data, words in wrong:
         with pytest.raises(ValueError, match=words):
             rapt.PackedWeights(shape, type, data)
 
 
-def test_lists_of_rows(random):
+def test_lists_of_rows(random: Random) -> None:
     x, w = layer(random, 6)
     whole, bias = exact(x, w), random.normal(size=9).astype(np.float32)
     for weights in (w, rapt.pack_weights(w)):
-        for rows in ([4, 0, 4], [], [5], np.array([1, 2], np.uint8)):
-            rows = np.asarray(rows, None if len(rows) else int)
+        lists: list[Any] = [[4, 0, 4], [], [5], np.array([1, 2], np.uint8)]
+        for given in lists:
+            rows = np.asarray(given, None if len(given) else int)
             assert same(rapt.linear(x, weights, x_rows=rows), whole[rows])
             assert same(rapt.linear(x.T.copy().T, weights, x_rows=rows, threads=2), whole[rows])
     assert same(rapt.linear(x[:1], w, x_rows=[0, 0]), whole[[0, 0]])
@@ -188,7 +201,7 @@ def test_lists_of_rows(random):
 
 
 @pytest.mark.parametrize("type", TYPES)
-def test_add(random, type):
+def test_add(random: Random, type: str) -> None:
     x, w = layer(random, type=type)
     add = narrowed(random.normal(size=(5, 9)), type)
     expected = rapt.linear(x, w, add=add)
@@ -205,7 +218,7 @@ def test_add(random, type):
         assert same(rapt.linear(x, w, add=other, out_type="f32"), wide)
 
 
-def test_row_scales_broadcast(random):
+def test_row_scales_broadcast(random: Random) -> None:
     x, w = layer(random, 6)
     scales = random.normal(size=(2, 3)).astype(np.float32)
     for part in (scales, scales[:1], scales[:, :1], scales[0], scales[0, 0]):
@@ -214,7 +227,7 @@ def test_row_scales_broadcast(random):
 
 
 @pytest.mark.parametrize("type", TYPES)
-def test_gradients(random, type):
+def test_gradients(random: Random, type: str) -> None:
     x, w = layer(random, type=type)
     g = narrowed(random.normal(size=(5, 9)), type)
     ones = narrowed(np.ones((1, 5)), type)
@@ -227,11 +240,12 @@ def test_gradients(random, type):
         np.testing.assert_allclose(widened(gradient), left.astype(np.float64) @ right.T, atol=tolerance)
 
 
-def test_forms_of_tensors(random):
+def test_forms_of_tensors(random: Random) -> None:
     x, w = layer(random)
     out = np.zeros((5, 9), np.float32)
     mine = Tensor(out)
-    assert rapt.linear(Tensor(x), Tensor(w.T.copy().T), add=Tensor(out), out=mine) is mine
+    linear: Call = rapt.linear
+    assert linear(Tensor(x), Tensor(w.T.copy().T), add=Tensor(out), out=mine) is mine
     assert same(out, exact(x, w))
     x, w = layer(random, type="bf16")
     expected = rapt.linear(x, w)
@@ -240,7 +254,7 @@ def test_forms_of_tensors(random):
     assert lists.dtype == np.float64 and lists.tolist() == [[11.0]]
 
 
-def test_bf16_of_ml_dtypes(random):
+def test_bf16_of_ml_dtypes(random: Random) -> None:
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     bits = layer(random, type="bf16")
     x, w = (part.view(bfloat16) for part in bits)
@@ -249,13 +263,13 @@ def test_bf16_of_ml_dtypes(random):
         assert result.dtype == bfloat16 and same(result.view(np.uint16), rapt.linear(*bits))
 
 
-def test_example():
+def test_example() -> None:
     (example,) = doctest.DocTestFinder().find(rapt.linear, "linear", globs={"np": np, "rapt": rapt})
     outcome = doctest.DocTestRunner().run(example)
     assert outcome.attempted > 5 and outcome.failed == 0
 
 
-def ones(*shape, dtype=np.float32):
+def ones(*shape: int, dtype: npt.DTypeLike = np.float32) -> Any:
     return np.ones(shape, dtype)
 
 
@@ -291,7 +305,7 @@ def ones(*shape, dtype=np.float32):
     ({"out_type": "f64"}, "f64 goes only with f64"),
     ({"threads": 0}, "threads"),
 ])  # fmt: skip
-def test_bad_arguments(change, words):
+def test_bad_arguments(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         rapt.linear(**{"x": ones(5, 7), "w": ones(9, 7), **change})
 
@@ -302,13 +316,13 @@ def test_bad_arguments(change, words):
     {"w": rapt.pack_weights(ones(9, 7, dtype=np.float64))}, {"x": ones(5, 7, dtype=">f4")},
     {"out": ones(5, 9, dtype=np.float16)}, {"x_rows": [0.5]}, {"dropout": 1}, {"bias": ["a"] * 9},
 ])  # fmt: skip
-def test_bad_types(change):
+def test_bad_types(change: dict[str, Any]) -> None:
     with pytest.raises(TypeError):
         rapt.linear(**{"x": ones(5, 7), "w": ones(9, 7), **change})
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_overlap(threads):
+def test_overlap(threads: int) -> None:
     both = ones(600)
     x, w = both[:35].reshape(5, 7), ones(9, 7)
     for options in ({"out": both[30:75].reshape(5, 9)}, {"out": both[100:145].reshape(5, 9),
@@ -323,6 +337,6 @@ def test_overlap(threads):
     (ones(9, 0), ValueError, "no inputs"), (ones(9, 7, dtype=np.int8), TypeError, "int8"),
     ([ones(9, 7), ones(9, 7, dtype=np.float16)], TypeError, "float16"), ("w", ValueError, "w has 0"),
 ])  # fmt: skip
-def test_what_cannot_be_packed(w, error, words):
+def test_what_cannot_be_packed(w: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         rapt.pack_weights(w)

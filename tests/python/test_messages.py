@@ -1,9 +1,11 @@
 """Every status that attention and linear layers can meet from Python, and what it says: Python's names, and numbers."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
+from kinds import Array, Call
 from numpy.lib.stride_tricks import as_strided
 
 import rapt
@@ -17,31 +19,32 @@ X, W = np.ones((6, 64), F), np.ones((64, 64), F)
 OF_C = r"->|\b(q|kv)_heads\b|\b(q|kv)_len\b|_dim\b|RAPT|rapt_|\bnull\b|_features\b|\bw_|\b[xy]_(type|stride)|_t\b|workspace"
 
 
-def attention(changes=None, q=Q, k=K, v=K, **options):
+def attention(changes: Any = None, q: Array = Q, k: Array = K, v: Array = K, **options: Any) -> Any:
     return rapt.attention(q, k, v, **options, **(changes or {}))
 
 
-def backward(q=Q, k=K, v=K, **options):
+def backward(q: Array = Q, k: Array = K, v: Array = K, **options: Any) -> Any:
     out = np.ones((*q.shape[:-1], v.shape[-1]), q.dtype)
     return rapt.attention_backward(
         q, k, v, out, out, np.ones(q.shape[:-1], float if q.dtype == float else F), **options
     )
 
 
-def int8(**options):
+def int8(**options: Any) -> Any:
     k, scales = np.ones((2, 2, 21, 64), np.int8), np.ones((2, 2, 21))
-    return rapt.attention(np.ones((2, 4, 9, 64), F), k, k, **{"k_scales": scales, "v_scales": scales, **options})
+    options = {"k_scales": scales, "v_scales": scales, **options}
+    return rapt.attention(np.ones((2, 4, 9, 64), F), k, k, **options)
 
 
-def doubles(function, **options):
+def doubles(function: Call, **options: Any) -> Any:
     return function(q=Q.astype(float), k=K.astype(float), v=K.astype(float), **options)
 
 
-def ragged(**options):
+def ragged(**options: Any) -> Any:
     return rapt.attention(Q[0], K[0], K[0], q_offsets=[0, 4, 9], kv_offsets=[0, 4, 21], **options)
 
 
-def of_size(tokens):
+def of_size(tokens: int) -> Any:
     k = np.broadcast_to(F(1), (1, tokens, 1))
     return rapt.attention(np.ones((1, 1, 1), F), k, k)
 
@@ -52,7 +55,7 @@ SOFTCAP = "0 (off) or from 1.175e-38 to 3.403e+38 in float32, and so is the magn
 FLOAT64 = "do not go together: float64 goes only with float64"
 
 # Calls, their statuses, and messages. Both attention and its gradient have the calls that name `function`.
-ATTENTION = [
+ATTENTION: list[tuple[Call, Status | None, str]] = [
     (lambda f: f(q=np.ones((2, 3, 9, 16), F)), Status.HEADS, "q has 3 heads and k 2: 3 is no multiple of 2"),
     (lambda f: f(scale=1e39), Status.SCALE, f"scale is 1e+39: {BETWEEN}"),
     (lambda f: f(scale=float("nan")), Status.SCALE, f"scale is nan: {BETWEEN}"),
@@ -68,7 +71,7 @@ ATTENTION = [
     (lambda f: f(kv_lengths=[3, -1]), Status.KV_LENGTHS, "kv_lengths[1] is -1, but sequence 1 has 21 keys"),
     (lambda f: f(kv_lengths=[22, 1]), Status.KV_LENGTHS, "kv_lengths[0] is 22, but sequence 0 has 21 keys"),
 ]  # fmt: skip
-ONLY_ATTENTION = [
+ONLY_ATTENTION: list[tuple[Call, Status | None, str]] = [
     (lambda: attention(out_type="f64"), Status.TYPE, "out_type is 'f64' next to a q of float32: f64 goes only with f64"),
     (lambda: doubles(attention, out_type="f32"), Status.TYPE,
      "out_type is 'f32' next to a q of float64: f64 goes only with f64"),
@@ -113,16 +116,16 @@ ONLY_ATTENTION = [
 ]  # fmt: skip
 
 
-def quantized(type="i8", **options):
+def quantized(type: Any = "i8", **options: Any) -> rapt.PackedWeights:
     q, scales = rapt.quantize_rows(W, type, options.get("scale_group", 0))
     return rapt.pack_quantized(q, type, scales, **options)
 
 
-def with_codebook():
+def with_codebook() -> rapt.PackedWeights:
     return rapt.pack_quantized(np.ones((64, 32), np.uint8), "u4", np.ones((64, 1), F), codebook=np.ones(16))
 
 
-def damaged(at, change):
+def damaged(at: int, change: int) -> rapt.PackedWeights:
     good = quantized()
     data = good.data.copy()
     data[at] ^= change
@@ -131,7 +134,7 @@ def damaged(at, change):
 
 DAMAGED = "the packed weights are damaged, or not those of 64 outputs and 64 inputs of i8"
 ROWS = "group of w, or 512)"
-LINEAR = [
+LINEAR: list[tuple[Call, Status | None, str]] = [
     (lambda: rapt.linear(x := X.copy(), W, out=x), Status.OVERLAP,
      "out overlaps an input: it may be exactly add, and nothing else"),
     (lambda: rapt.linear(X, W, arithmetic="bf16"), Status.ARITHMETIC, "x of f32 and w of f32 have no arithmetic 'bf16'"),
@@ -173,40 +176,45 @@ LINEAR = [
 
 
 @pytest.fixture
-def statuses(monkeypatch):
+def statuses(monkeypatch: pytest.MonkeyPatch) -> list[Status]:
     """Those that the library has returned."""
-    seen = []
+    seen: list[Status] = []
     for module in (_attention_call, _linear):
-        make = module.error
-        monkeypatch.setattr(module, "error", lambda status, call, make=make: seen.append(status) or make(status, call))
+        make: Call = module.error
+
+        def error(status: Status, call: Any, make: Call = make) -> Any:
+            seen.append(status)
+            return make(status, call)
+
+        monkeypatch.setattr(module, "error", error)
     return seen
 
 
-def refused(call, status, message, statuses):
+def refused(call: Call, status: Status | None, message: str, statuses: list[Status]) -> None:
     statuses.clear()
     with pytest.raises((ValueError, TypeError)) as error:
         call()
     assert str(error.value) == message and not re.search(OF_C, message)
-    assert (statuses or [None])[-1] == status
+    assert (statuses[-1] if statuses else None) == status
 
 
 @pytest.mark.parametrize("function", [attention, backward])
-def test_attention_and_its_gradient(statuses, function):
+def test_attention_and_its_gradient(statuses: list[Status], function: Call) -> None:
     for call, status, message in ATTENTION:
         refused(lambda: call(function), status, message, statuses)
 
 
-def test_attention(statuses):
+def test_attention(statuses: list[Status]) -> None:
     for case in ONLY_ATTENTION:
         refused(*case, statuses)
 
 
-def test_linear(statuses):
+def test_linear(statuses: list[Status]) -> None:
     for case in LINEAR:
         refused(*case, statuses)
 
 
-def test_every_text_is_here():
+def test_every_text_is_here() -> None:
     texts = set(_attention_errors._TEXTS) | {Status.TYPE}
     assert texts == {status for _, status, _ in ATTENTION + ONLY_ATTENTION if status is not None}
     provoked = {status for *_, status, _ in ATTENTION + ONLY_ATTENTION + LINEAR if status is not None}

@@ -1,37 +1,41 @@
 """Odd arguments to every function: a ValueError or a TypeError, or a result, and nothing else."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
+from kinds import Array, Call
 
 import rapt
 
 
 class BrokenDLPack:
-    def __dlpack__(self):
+    def __dlpack__(self) -> None:
         raise RuntimeError("no tensor")
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> None:
         raise RuntimeError("no device")
 
 
 class NoCapsule:
-    def __dlpack__(self):
+    def __dlpack__(self) -> Any:
         return 7
 
 
 class BrokenArray:
-    def __array__(self, *arguments, **options):
+    def __array__(self, *arguments: Any, **options: Any) -> None:
         raise KeyError("no array")
 
 
 class ReadOnlyDLPack:
-    def __dlpack__(self):
+    def __dlpack__(self) -> Any:
         array = np.zeros((2, 4), np.float32)
         array.flags.writeable = False
         return array.__dlpack__()  # a BufferError
 
 
-def read_only():
+def read_only() -> Any:
     array = np.zeros((2, 4), np.float32)
     array.flags.writeable = False
     return array
@@ -48,11 +52,11 @@ ODD = [
 ]  # fmt: skip
 
 
-def x(*shape, dtype=np.float32):
+def x(*shape: int, dtype: npt.DTypeLike = np.float32) -> Array:
     return np.ones(shape or (2, 4), dtype)
 
 
-CALLS = {
+CALLS: dict[str, tuple[Call, dict[str, Any], list[str]]] = {
     "softmax": (rapt.softmax, {"x": x()}, ["axis", "scale", "softcap", "bias", "mask", "row_lengths", "sinks", "causal",
                 "causal_offset", "empty_rows_are_zero", "out"]),
     "log_softmax": (rapt.log_softmax, {"x": x(3, 2, 4)}, ["axis", "bias", "mask", "row_lengths", "sinks", "causal", "causal_offset",
@@ -83,10 +87,10 @@ CALLS = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CALLS)
-def test_odd_arguments(name):
+def test_odd_arguments(name: str) -> None:
     function, needed, options = CALLS[name]
     function(**{key: np.copy(value) if isinstance(value, np.ndarray) else value for key, value in needed.items()})
-    wrong = []
+    wrong: list[Any] = []
     for argument in (*needed, *options):
         for odd in ODD:
             try:
@@ -100,44 +104,52 @@ def test_odd_arguments(name):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_masked_arrays_are_refused(name):
+def test_masked_arrays_are_refused(name: str) -> None:
+    masked: Call = np.ma.masked_array
     function, needed, _ = CALLS[name]
     for argument, value in needed.items():
         if isinstance(value, np.ndarray):
             with pytest.raises(TypeError, match="masked"):
-                function(**{**needed, argument: np.ma.masked_array(value, mask=value > 0)})
+                function(**{**needed, argument: masked(value, mask=value > 0)})
             with pytest.raises(TypeError, match="masked"):
-                function(**{**needed, argument: np.ma.masked_array(value)})
+                function(**{**needed, argument: masked(value)})
 
 
-def test_results_do_not_go_to_a_list():
-    for call in (rapt.softmax, rapt.exp, rapt.rms_norm, rapt.logsumexp):
+def test_results_do_not_go_to_a_list() -> None:
+    calls: list[Call] = [rapt.softmax, rapt.exp, rapt.rms_norm, rapt.logsumexp]
+    for call in calls:
         with pytest.raises(TypeError, match="out is a list"):
             call(x(), out=[[0.0] * 4] * 2)
+    residual: Any = [[0.0] * 4] * 2
     with pytest.raises(TypeError, match="residual is a list"):
-        rapt.rms_norm(x(), residual=[[0.0] * 4] * 2)
+        rapt.rms_norm(x(), residual=residual)
 
 
-def test_words_of_messages():
-    for call, error, words in (
-        (lambda: rapt.softmax(x(), scale="2"), TypeError, "scale is '2', not a number"),
-        (lambda: rapt.softmax(x(), axis=1.0), TypeError, "axis is 1.0, not an integer"),
+def test_words_of_messages() -> None:
+    wrong: list[tuple[Call, type[Exception], str]] = [
+        (lambda: rapt.softmax(x(), scale="2"), TypeError, "scale is '2', not a number"),  # type: ignore[call-overload]
+        (lambda: rapt.softmax(x(), axis=1.0), TypeError, "axis is 1.0, not an integer"),  # type: ignore[call-overload]
         (lambda: rapt.softmax(x(), axis=2), ValueError, "axis is 2, above 1"),
         (lambda: rapt.softmax(BrokenDLPack()), ValueError, "x gives no tensor by DLPack: no tensor"),
         (lambda: rapt.softmax(NoCapsule()), ValueError, "x gives no tensor by DLPack"),
-        (lambda: rapt.softmax(BrokenArray()), TypeError, "x is no array"),
+        (lambda: rapt.softmax(BrokenArray()), TypeError, "x is no array"),  # type: ignore[call-overload]
         (lambda: rapt.softmax(ReadOnlyDLPack()), ValueError, "x gives no tensor by DLPack"),
         (lambda: rapt.rms_norm(x(), eps=10**400), ValueError, "eps is .* beyond the largest"),
-        (lambda: rapt.rms_norm(x(), weight_plus_one=1), TypeError, "weight_plus_one is 1, not True or False"),
-        (lambda: rapt.gated(x(), x(), 3), TypeError, "activation is 3"),
+        (
+            lambda: rapt.rms_norm(x(), weight_plus_one=1),  # type: ignore[call-overload]
+            TypeError,
+            "weight_plus_one is 1, not True or False",
+        ),
+        (lambda: rapt.gated(x(), x(), 3), TypeError, "activation is 3"),  # type: ignore[call-overload]
         (lambda: rapt.rope(x(), [1.0], 2**30), ValueError, "positions is 1073741824, above"),
         (lambda: rapt.convert(x(), np.int64), TypeError, "to is"),
-    ):
+    ]
+    for call, error, words in wrong:
         with pytest.raises(error, match=words):
             call()
 
 
-def test_a_class_is_no_tensor():
+def test_a_class_is_no_tensor() -> None:
     for _ in range(50):
         with pytest.raises(TypeError, match="x has elements of object"):
-            rapt.softmax(np.ndarray)
+            rapt.softmax(np.ndarray)  # type: ignore[call-overload]

@@ -1,24 +1,28 @@
 """Norms and their gradients against formulas in double."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
+from kinds import Array, Call, OnEachLevel, Random
 
 import rapt
 
 TOLERANCE = {"f32": 1e-5, "f64": 1e-13, "f16": 4e-3, "bf16": 3e-2}
 
 
-def narrowed(x, to):
+def narrowed(x: Array, to: str) -> Any:
     if to in ("f16", "bf16"):
         return rapt.convert(x.astype(np.float32), to)
     return x.astype(np.float64 if to == "f64" else np.float32)
 
 
-def widened(x):
+def widened(x: Array) -> Any:
     return rapt.convert(x, "f32").astype(np.float64) if x.dtype in (np.float16, np.uint16) else x.astype(np.float64)
 
 
-def normal(x, is_layer, eps):
+def normal(x: Array, is_layer: bool, eps: float) -> Any:
     """The elements without weight and bias, and the factor of a row."""
     centred = x - x.mean(-1, keepdims=True) if is_layer else x
     root = 1 / np.sqrt((centred**2).mean(-1, keepdims=True) + eps)
@@ -26,10 +30,10 @@ def normal(x, is_layer, eps):
 
 
 @pytest.mark.parametrize("type", TOLERANCE)
-def test_values(random, on_each_level, type):
+def test_values(random: Random, on_each_level: OnEachLevel, type: str) -> None:
     x, residual = (narrowed(random.normal(size=(2, 3, 75)), type) for _ in range(2))
     w, b = (narrowed(random.normal(size=75), type) for _ in range(2))
-    near = {"rtol": TOLERANCE[type], "atol": TOLERANCE[type]}
+    near: dict[str, Any] = {"rtol": TOLERANCE[type], "atol": TOLERANCE[type]}
     rms = normal(widened(x), False, 1e-6)[0]
     assert np.allclose(widened(on_each_level(lambda: rapt.rms_norm(x))), rms, **near)
     assert np.allclose(widened(on_each_level(lambda: rapt.rms_norm(x, w))), rms * widened(w), **near)
@@ -47,7 +51,7 @@ def test_values(random, on_each_level, type):
     assert np.array_equal(rapt.rms_norm(x, w, residual=residual), expected) and np.array_equal(residual, total)
 
 
-def test_strides_and_in_place(random):
+def test_strides_and_in_place(random: Random) -> None:
     wide = random.normal(size=(4, 20))
     expected = rapt.layer_norm(wide[:, :13].copy())
     assert np.array_equal(rapt.layer_norm(wide[:, :13]), expected)
@@ -56,12 +60,12 @@ def test_strides_and_in_place(random):
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float64, 1e-13)])
-def test_gradients(random, on_each_level, dtype, tolerance):
+def test_gradients(random: Random, on_each_level: OnEachLevel, dtype: npt.DTypeLike, tolerance: float) -> None:
     x, dy = (random.normal(size=(2, 3, 40)).astype(dtype) for _ in range(2))
     w = random.normal(size=40).astype(dtype)
-    near = {"rtol": tolerance, "atol": tolerance}
+    near: dict[str, Any] = {"rtol": tolerance, "atol": tolerance}
 
-    def expected(is_layer, weight):
+    def expected(is_layer: bool, weight: Any) -> Any:
         t, root = normal(x.astype(np.float64), is_layer, 1e-5)
         g = dy * weight
         mean = g.mean(-1, keepdims=True) if is_layer else 0
@@ -96,6 +100,6 @@ def test_gradients(random, on_each_level, dtype, tolerance):
         (ValueError, lambda x: rapt.layer_norm_backward(x, x[:1])),
     ],
 )
-def test_errors(error, call):
+def test_errors(error: type[Exception], call: Call) -> None:
     with pytest.raises(error):
         call(np.zeros((2, 8), np.float32))

@@ -1,19 +1,22 @@
 """Numbers and lengths next to the tensors: bias, sinks, slopes and scales of any type of numbers, and what is refused."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from dlpack import Tensor, bf16_tensor
+from kinds import Array, Call
 
 import rapt
 
 VALUES = np.array([0.5, -1.25, 2.0, 0.0078125], np.float32)  # exact in bf16 and in f16
 
 
-def bf16(x):
+def bf16(x: Array) -> Any:
     return (np.ascontiguousarray(x, np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
-FORMS = {
+FORMS: dict[str, Call] = {
     "f64": lambda x: x.astype(np.float64),
     "f16": lambda x: x.astype(np.float16),
     "bf16": bf16,
@@ -25,30 +28,30 @@ FORMS = {
 }
 
 
-def attention(**options):
+def attention(**options: Any) -> Any:
     random = np.random.default_rng(2)
     q, k, v = (random.normal(size=(1, heads, 4, 8)).astype(np.float32) for heads in (4, 2, 2))
     return rapt.attention(q, k, v, **options)
 
 
-def attention_of_bytes(**options):
+def attention_of_bytes(**options: Any) -> Any:
     random = np.random.default_rng(2)
     k, v = (random.integers(-128, 128, (1, 1, 4, 8), np.int8) for _ in range(2))
-    scales = {name: VALUES.reshape(1, 1, 4) for name in ("k_scales", "v_scales")}
+    scales: dict[str, Any] = {name: VALUES.reshape(1, 1, 4) for name in ("k_scales", "v_scales")}
     return rapt.attention(random.normal(size=(1, 1, 4, 8)).astype(np.float32), k, v, **scales | options)
 
 
-def rows(function, number=np.float32):
+def rows(function: Call, number: Any = np.float32) -> Any:
     return lambda **options: function(np.random.default_rng(2).normal(size=(4, 4)).astype(number), **options)
 
 
-def attention_in_f64(**options):
+def attention_in_f64(**options: Any) -> Any:
     random = np.random.default_rng(2)
     return rapt.attention(*(random.normal(size=(1, 4, 4, 8)) for _ in "qkv"), **options)
 
 
-def linear(number=np.float32):
-    def call(**options):
+def linear(number: Any = np.float32) -> Any:
+    def call(**options: Any) -> Any:
         return rapt.linear(*np.random.default_rng(2).normal(size=(2, 4, 8)).astype(number), **options)
 
     return call
@@ -70,27 +73,33 @@ CALLS = [
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("call, name, shape", CALLS)
-def test_every_type_of_numbers(call, name, shape, form):
+def test_every_type_of_numbers(call: Call, name: str, shape: tuple[int, ...], form: str) -> None:
     numbers = np.resize(VALUES, shape)
     assert np.array_equal(call(**{name: FORMS[form](numbers)}), call(**{name: numbers}))
     assert not np.array_equal(call(**{name: numbers}), call(**{name: np.zeros_like(numbers)}))  # they matter
 
 
 @pytest.mark.parametrize("number", [np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64, np.uint64])
-def test_integers_are_numbers(number):
+def test_integers_are_numbers(number: Any) -> None:
     sinks = np.arange(4) - (2 if np.issubdtype(number, np.signedinteger) else 0)
-    for form in (lambda x: x.astype(number), lambda x: Tensor(x.astype(number)), lambda x: x.astype(int).tolist()):
+    forms: list[Call] = [
+        lambda x: x.astype(number),
+        lambda x: Tensor(x.astype(number)),
+        lambda x: x.astype(int).tolist(),
+    ]
+    for form in forms:
         assert np.array_equal(attention(sinks=form(sinks)), attention(sinks=sinks.astype(np.float32)))
 
 
-def test_uint16_of_dlpack_is_no_bf16():
+def test_uint16_of_dlpack_is_no_bf16() -> None:
     bits = Tensor(np.ones((4, 4), np.uint16))
-    for call in (lambda: rapt.softmax(bits), lambda: rapt.softmax(np.zeros((4, 4)), bias=bits)):
+    calls: list[Call] = [lambda: rapt.softmax(bits), lambda: rapt.softmax(np.zeros((4, 4)), bias=bits)]
+    for call in calls:
         with pytest.raises(TypeError, match="element type"):
             call()
 
 
-def test_bf16_of_ml_dtypes():
+def test_bf16_of_ml_dtypes() -> None:
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     for call, name, shape in CALLS:
         numbers = np.resize(VALUES, shape)
@@ -107,18 +116,18 @@ def test_bf16_of_ml_dtypes():
     np.array([object()] * 4), np.ones(4, ">f4"),
 ], ids=lambda x: str(np.asarray(x).dtype))  # fmt: skip
 @pytest.mark.parametrize("call, name, shape", CALLS)
-def test_what_is_no_number(call, name, shape, refused):
+def test_what_is_no_number(call: Call, name: str, shape: tuple[int, ...], refused: bool) -> None:
     with pytest.raises(TypeError, match=name):
         call(**{name: np.resize(refused, shape).astype(np.asarray(refused).dtype)})
 
 
 @pytest.mark.parametrize("call, name, shape", CALLS)
-def test_lists_of_different_lengths(call, name, shape):
+def test_lists_of_different_lengths(call: Call, name: str, shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=name):
         call(**{name: [[1.0, 2.0], [3.0]]})
 
 
-def test_numbers_beyond_f32_are_infinite():
+def test_numbers_beyond_f32_are_infinite() -> None:
     with np.errstate(over="ignore"):
         bias = np.where(np.eye(4) == 0, np.finfo(np.float64).min, 0)  # a common way to say -inf
         assert np.array_equal(attention(bias=bias), attention(mask=np.eye(4, dtype=bool)))
@@ -138,7 +147,7 @@ INTEGERS = [
 
 
 @pytest.mark.parametrize("call, name, integers", INTEGERS)
-def test_integers(call, name, integers):
+def test_integers(call: Call, name: str, integers: Any) -> None:
     expected = call(**{name: integers})
     for number in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64):
         array = np.array(integers, number)
@@ -149,7 +158,7 @@ def test_integers(call, name, integers):
 
 
 @pytest.mark.parametrize("call, name, integers", INTEGERS)
-def test_what_is_no_integer(call, name, integers):
+def test_what_is_no_integer(call: Call, name: str, integers: Any) -> None:
     array = np.array(integers)
     for refused in (
         array.astype(np.float32),
@@ -168,7 +177,7 @@ def test_what_is_no_integer(call, name, integers):
 
 
 @pytest.mark.parametrize("call", [rows(rapt.softmax), rows(rapt.logsumexp), attention])
-def test_what_is_no_mask(call):
+def test_what_is_no_mask(call: Call) -> None:
     for refused in (
         np.ones((4, 4), np.int8),
         np.ones((4, 4), np.float32),

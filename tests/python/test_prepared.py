@@ -2,15 +2,18 @@
 
 import doctest
 import gc
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from kinds import Call, Random
 
 import rapt
 from rapt import _attention, _linear, _prepared
 
 
-def f32(random, *shape):
+def f32(random: Random, *shape: int) -> Any:
     return random.normal(size=shape).astype(np.float32)
 
 
@@ -25,7 +28,9 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("function, shape, options", OPTIONS)
-def test_runs_read_the_arrays_anew(random, function, shape, options):
+def test_runs_read_the_arrays_anew(
+    random: Random, function: Call, shape: tuple[int, ...], options: dict[str, Any]
+) -> None:
     x = f32(random, *shape)
     call = rapt.prepare(function, x, **options)
     first = call()
@@ -40,7 +45,7 @@ def test_runs_read_the_arrays_anew(random, function, shape, options):
 
 
 @pytest.mark.parametrize("function", [rapt.logsumexp, rapt.softmax])
-def test_16_bits(random, function):
+def test_16_bits(random: Random, function: Call) -> None:
     x = f32(random, 3, 8).astype(np.float16)
     call = rapt.prepare(function, x, axis=-1)
     for _ in range(2):
@@ -48,7 +53,7 @@ def test_16_bits(random, function):
         assert np.array_equal(call(), function(x))
 
 
-def test_arrays_live_as_long_as_the_call(random):
+def test_arrays_live_as_long_as_the_call(random: Random) -> None:
     x = f32(random, 300, 80)
     bias, lengths, sinks = f32(random, 300, 80), random.integers(0, 80, 300), random.normal(size=300)
     expected = rapt.softmax(x, bias=bias, row_lengths=lengths, sinks=sinks)
@@ -59,18 +64,20 @@ def test_arrays_live_as_long_as_the_call(random):
     assert np.array_equal(call(), expected) and len(noise) == 20
 
 
-def test_what_cannot_be_prepared(random):
+def test_what_cannot_be_prepared(random: Random) -> None:
     x = f32(random, 8, 6)
-    for call in (
+    calls: list[Call] = [
         lambda: rapt.prepare(rapt.softmax, x.T),
         lambda: rapt.prepare(rapt.rms_norm, x[::-1]),
         lambda: rapt.prepare(rapt.gated, x, x.reshape(6, 8).T),
         lambda: rapt.prepare(rapt.rope, x[:, ::-1], [1.0]),
         lambda: rapt.prepare(rapt.logsumexp, x.astype(np.float16).T),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(ValueError, match="has strides that need a copy"):
             call()
-    for function in (rapt.dot, rapt.softmax_backward, "softmax", None, 3):
+    others: list[Any] = [rapt.dot, rapt.softmax_backward, "softmax", None, 3]
+    for function in others:
         with pytest.raises(TypeError, match="cannot be prepared"):
             rapt.prepare(function, x)
     with pytest.raises(TypeError, match="axes"):
@@ -79,12 +86,12 @@ def test_what_cannot_be_prepared(random):
         rapt.prepare(rapt.softmax, x, scale=0)
 
 
-def test_errors_of_a_run(random):
+def test_errors_of_a_run(random: Random) -> None:
     with pytest.raises(ValueError, match="softcap"):
         rapt.prepare(rapt.softmax, f32(random, 2, 3), softcap=-1.0)()
 
 
-def test_residual_and_long_calls(random, monkeypatch):
+def test_residual_and_long_calls(random: Random, monkeypatch: pytest.MonkeyPatch) -> None:
     x, residual = f32(random, 4, 8), f32(random, 4, 8)
     call = rapt.prepare(rapt.rms_norm, x, residual=residual)
     for _ in range(2):
@@ -107,7 +114,9 @@ ATTENTION = [
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("options", ATTENTION)
-def test_attention(random, monkeypatch, dtype, small, options):
+def test_attention(
+    random: Random, monkeypatch: pytest.MonkeyPatch, dtype: npt.DTypeLike, small: bool, options: dict[str, Any]
+) -> None:
     if dtype == np.float64 and "out_type" in options:
         options = {}
     if not small:
@@ -122,13 +131,14 @@ def test_attention(random, monkeypatch, dtype, small, options):
         assert again is first
         for a, b in zip(again, expected) if options.get("return_lse") else [(again, expected)]:
             assert a.dtype == b.dtype and a.tobytes() == b.tobytes()
-    out = rapt.attention(q, k, v, **{**options, "return_lse": False})
+    plain: dict[str, Any] = {**options, "return_lse": False}
+    out = rapt.attention(q, k, v, **plain)
     other = np.empty_like(out)
     returned = rapt.prepare(rapt.attention, q, k, v, out=other, **options)()
     assert (returned[0] if options.get("return_lse") else returned) is other and other.tobytes() == out.tobytes()
 
 
-def test_attention_over_caches(random):
+def test_attention_over_caches(random: Random) -> None:
     """Sequences end to end, pages, packed keys and int8; tokens of no sequence keep zeros."""
     q, k, v = f32(random, 2, 9, 8), f32(random, 2, 12, 8), f32(random, 2, 12, 8)
     ragged = {"q_offsets": [1, 4, 7], "kv_offsets": [0, 5, 12]}
@@ -136,9 +146,10 @@ def test_attention_over_caches(random):
     bytes_ = random.integers(-99, 99, (2, 12, 8)).astype(np.int8)
     scales = {"k_scales": np.ones((2, 12)), "v_scales": np.ones((2, 12))}
     table = {"block_table": [[3, 0]], "kv_lengths": [20]}
-    for *tensors, options in (
+    cases: list[Any] = [
         (q, k, v, ragged), (q, pages, pages, table), (q, rapt.pack_keys(k), v, {"packed_keys": True}), (q, bytes_, bytes_, scales),
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for *tensors, options in cases:
         call = rapt.prepare(rapt.attention, *tensors, return_lse=True, **options)
         for _ in range(3):
             q[...] = random.normal(size=q.shape)
@@ -146,7 +157,7 @@ def test_attention_over_caches(random):
                 assert np.array_equal(a, b)
 
 
-def test_offsets_and_pages_stay_as_they_were_checked(random):
+def test_offsets_and_pages_stay_as_they_were_checked(random: Random) -> None:
     """What an option leads to is memory: a prepared call must not follow numbers that have changed since."""
     q, pages = f32(random, 1, 2, 1, 8), f32(random, 4, 2, 16, 8)
     table, lengths = np.array([[3, 0]], np.int32), np.array([20], np.int32)
@@ -165,7 +176,7 @@ def test_offsets_and_pages_stay_as_they_were_checked(random):
     {}, {"bias": np.arange(70)}, {"row_scales": [[2.0], [3.0]], "add": np.ones((2, 3, 70), np.float32)},
     {"out_type": "f16", "threads": 2},
 ])  # fmt: skip
-def test_linear(random, monkeypatch, small, options):
+def test_linear(random: Random, monkeypatch: pytest.MonkeyPatch, small: bool, options: dict[str, Any]) -> None:
     if not small:
         monkeypatch.setattr(_linear, "SMALL", 0)
     x, w = f32(random, 2, 3, 40), f32(random, 70, 40)
@@ -182,9 +193,9 @@ def test_linear(random, monkeypatch, small, options):
         assert rapt.prepare(rapt.linear, x, weights, out=out, **options)() is out and np.array_equal(out, first)
 
 
-def test_linear_over_lists_of_rows(random):
+def test_linear_over_lists_of_rows(random: Random) -> None:
     x, w, out = f32(random, 4, 40), f32(random, 6, 40), f32(random, 5, 6)
-    options = {"x_rows": [3, 3, 0], "y_rows": [4, 0, 2]}
+    options: dict[str, Any] = {"x_rows": [3, 3, 0], "y_rows": [4, 0, 2]}
     call = rapt.prepare(rapt.linear, x, w, out=out, **options)
     for _ in range(2):
         x[...] = random.normal(size=x.shape)
@@ -192,21 +203,22 @@ def test_linear_over_lists_of_rows(random):
         assert call() is out and np.array_equal(out, expected)
 
 
-def test_copies_and_mistakes_are_refused(random):
+def test_copies_and_mistakes_are_refused(random: Random) -> None:
     q, k, v = f32(random, 3, 6, 8)[:, None]
     x, w = f32(random, 6, 8), f32(random, 5, 8)
-    for name, call in (
+    copies: list[tuple[str, Call]] = [
         ("q", lambda: rapt.prepare(rapt.attention, q[..., ::-1], k, v)),
         ("k", lambda: rapt.prepare(rapt.attention, q, k[..., ::-1, :], v)),
         ("v", lambda: rapt.prepare(rapt.attention, q, k, np.repeat(v, 2, -1)[..., ::2])),
         ("x", lambda: rapt.prepare(rapt.linear, x[::-1], w)),
         ("w", lambda: rapt.prepare(rapt.linear, x, w[:, ::-1])),
         ("add", lambda: rapt.prepare(rapt.linear, x, w, add=np.ones((5, 6), np.float32).T)),
-    ):
+    ]
+    for name, call in copies:
         with pytest.raises(ValueError, match=f"^{name} has strides that need a copy"):
             call()
     assert np.array_equal(rapt.prepare(rapt.attention, q[:, ::2], k, v)(), rapt.attention(q[:, ::2], k, v))
-    for error, words, call in (
+    mistakes: list[tuple[type[Exception], str, Call]] = [
         (TypeError, "axes", lambda: rapt.prepare(rapt.attention, q, k, v, axes=1)),
         (TypeError, "'v'", lambda: rapt.prepare(rapt.attention, q, k)),
         (TypeError, "return_lse", lambda: rapt.prepare(rapt.attention, q, k, v, return_lse=1)),
@@ -220,12 +232,13 @@ def test_copies_and_mistakes_are_refused(random):
         ),
         (ValueError, "overlaps", lambda: rapt.prepare(rapt.attention, q, k, v, out=v)()),
         (ValueError, "overlaps", lambda: rapt.prepare(rapt.linear, x, f32(random, 8, 8), out=x)()),
-    ):
+    ]
+    for error, words, call in mistakes:
         with pytest.raises(error, match=words):
             call()
 
 
-def test_two_calls_and_no_work(random):
+def test_two_calls_and_no_work(random: Random) -> None:
     """Prepared calls have a workspace each, and calls without sequences or rows have results."""
     q, k, v = f32(random, 3, 6, 8)[:, None]
     one, two = (rapt.prepare(rapt.attention, q, k, v, scale=scale) for scale in (1.0, 2.0))
@@ -238,7 +251,7 @@ def test_two_calls_and_no_work(random):
     assert rapt.prepare(rapt.linear, empty, np.ones((3, 8), np.float32))().shape == (0, 1, 6, 3)
 
 
-def test_attention_of_torch_tensors(random):
+def test_attention_of_torch_tensors(random: Random) -> None:
     torch = pytest.importorskip("torch")
     q, k, v = (torch.from_numpy(x) for x in f32(random, 3, 2, 6, 8))
     call = rapt.prepare(rapt.attention, q, k, v)
@@ -248,6 +261,6 @@ def test_attention_of_torch_tensors(random):
     assert torch.equal(rapt.prepare(rapt.linear, q, w)(), rapt.linear(q, w))
 
 
-def test_examples():
+def test_examples() -> None:
     assert doctest.testmod(_prepared, extraglobs={"rapt": rapt, "np": np}).failed == 0
     assert doctest.testmod(rapt._rows, extraglobs={"rapt": rapt, "np": np}).failed == 0

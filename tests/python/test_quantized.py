@@ -2,9 +2,11 @@
 
 import doctest
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
+from kinds import Array, OnEachLevel, Random
 from reference import _fma_of_f32 as fma
 
 import rapt
@@ -13,7 +15,7 @@ from rapt import _linear
 F32 = np.float32
 
 
-def integers(random, type, outputs, inputs):
+def integers(random: Random, type: str, outputs: int, inputs: int) -> Any:
     """Integers, and the array that stores them."""
     low, high = {"i8": (-128, 128), "i4": (-8, 8), "u4": (0, 16)}[type]
     q = random.integers(low, high, (outputs, inputs))
@@ -23,7 +25,7 @@ def integers(random, type, outputs, inputs):
     return q, halves[:, ::2] | halves[:, 1::2] << 4
 
 
-def rounded(x, group):
+def rounded(x: Array, group: int) -> Any:
     """The integers and scales of i8 arithmetic."""
     q, scales = np.zeros(x.shape, np.int64), []
     for first in range(0, x.shape[1], group):
@@ -34,7 +36,9 @@ def rounded(x, group):
     return q, np.concatenate(scales, 1)
 
 
-def expected(x, numbers, scales, offsets, group, in_i8=False, x_group=0):
+def expected(
+    x: Array, numbers: Any, scales: Any, offsets: Any, group: int, in_i8: bool = False, x_group: int = 0
+) -> Any:
     fold = group or 512
     t = np.zeros((len(x), len(numbers)), F32)
     if in_i8:
@@ -60,24 +64,24 @@ def expected(x, numbers, scales, offsets, group, in_i8=False, x_group=0):
 @pytest.mark.parametrize("in_i8", [False, True])
 @pytest.mark.parametrize("group", [0, 16, 32])
 @pytest.mark.parametrize("type", ["i8", "i4", "u4"])
-def test_bits(random, on_each_level, type, group, in_i8):
+def test_bits(random: Random, on_each_level: OnEachLevel, type: str, group: int, in_i8: bool) -> None:
     x = random.normal(size=(3, 75)).astype(F32)
     q, stored = integers(random, type, 9, 75)
     shape = 9, -(-75 // group) if group else 1
     scales, offsets = random.normal(size=(2, *shape)).astype(F32)
     zeros = random.integers(0, 20, shape) if type == "u4" else None
     numbers = q
-    if type == "u4":
+    if zeros is not None:
         numbers = q - (np.repeat(zeros, group, 1)[:, :75] if group else zeros)
     packed = rapt.pack_quantized(stored, type, scales, in_features=75, scale_group=group, zeros=zeros, offsets=offsets)
-    arithmetic = "i8" if in_i8 else None
+    arithmetic: Any = "i8" if in_i8 else None
     result = on_each_level(lambda: rapt.linear(x, packed, arithmetic=arithmetic))
     assert result.tobytes() == expected(x, numbers, scales, offsets, group, in_i8, group).tobytes()
     again = pickle.loads(pickle.dumps(packed))
     assert rapt.linear(x, again, arithmetic=arithmetic).tobytes() == result.tobytes()
 
 
-def test_a_group_of_x_is_a_row(random):
+def test_a_group_of_x_is_a_row(random: Random) -> None:
     x = random.normal(size=(3, 96)).astype(F32)
     q, stored = integers(random, "i8", 9, 96)
     packed = rapt.pack_quantized(stored, "i8", np.ones((9, 3), F32), scale_group=32)
@@ -86,7 +90,7 @@ def test_a_group_of_x_is_a_row(random):
     assert row.tobytes() != rapt.linear(x, packed, arithmetic="i8").tobytes()
 
 
-def test_rows_go_to_integers_and_back(random):
+def test_rows_go_to_integers_and_back(random: Random) -> None:
     x = random.normal(size=(4, 65)).astype(F32)
     for group in (0, 7, 32):
         q, scales = rapt.quantize_rows(x, group=group)
@@ -100,7 +104,7 @@ def test_rows_go_to_integers_and_back(random):
         assert np.abs(error).max() <= 0.501 * scales4.max()
 
 
-def test_a_codebook(random):
+def test_a_codebook(random: Random) -> None:
     q, stored = integers(random, "u4", 5, 32)
     book = random.normal(size=16).astype(F32)
     packed = rapt.pack_quantized(stored, "u4", codebook=book)
@@ -109,7 +113,7 @@ def test_a_codebook(random):
     assert np.array_equal(rapt.dequantize_rows(stored, "u4", codebook=book), book[q])
 
 
-def test_scales_of_16_bits(random):
+def test_scales_of_16_bits(random: Random) -> None:
     _, stored = integers(random, "i8", 5, 32)
     scales = random.normal(size=(5, 1)).astype(np.float16)
     x = random.normal(size=(2, 32)).astype(F32)
@@ -117,7 +121,7 @@ def test_scales_of_16_bits(random):
     assert np.array_equal(small, rapt.linear(x, rapt.pack_quantized(stored, "i8", scales.astype(F32))))
 
 
-def test_errors(random):
+def test_errors(random: Random) -> None:
     _, stored = integers(random, "i4", 5, 33)
     with pytest.raises(ValueError, match="33 inputs|34 inputs"):
         rapt.pack_quantized(stored[:, :-1], "i4", in_features=33)
@@ -148,7 +152,7 @@ def test_errors(random):
         rapt.quantize_rows(np.ones((2, 3), F32), "u4")
 
 
-def test_documentation():
+def test_documentation() -> None:
     for function in (rapt.quantize_rows, rapt.dequantize_rows, rapt.pack_quantized):
         runner = doctest.DocTestRunner()
         for example in doctest.DocTestFinder(recurse=False).find(function, globs={"np": np, "rapt": rapt}):

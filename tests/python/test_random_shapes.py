@@ -1,18 +1,21 @@
 """600 random shapes that broadcast, layouts and axes of softmax's family and the norms, against NumPy in f64."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from kinds import Array, Random
 
 import rapt
 
 
-def broadcasting(random, shape):
+def broadcasting(random: Random, shape: tuple[int, ...]) -> Any:
     """A shape that broadcasts to `shape`: with dimensions of 1, or without its first ones."""
     kept = [length if random.random() < 0.6 else 1 for length in shape]
     return tuple(kept[random.integers(0, len(kept) + 1) :])
 
 
-def layout(random, x):
+def layout(random: Random, x: Array) -> Any:
     """x in other memory: transposed, reversed, a part, or as it is."""
     choice = random.integers(0, 5)
     if choice == 0 and x.ndim > 1:
@@ -28,11 +31,11 @@ def layout(random, x):
     return x
 
 
-def expected(x, axis, options, name):
+def expected(x: Array, axis: int, options: dict[str, Any], name: str) -> Any:
     """softmax, its logarithm or log-sum-exp along an axis, in f64."""
     s = np.moveaxis(x.astype(np.float64), axis, -1) * options.get("scale", 1)
 
-    def along(array):
+    def along(array: Array) -> Any:
         return np.moveaxis(np.broadcast_to(array, x.shape), axis, -1)
 
     if "softcap" in options:
@@ -67,7 +70,7 @@ def expected(x, axis, options, name):
 
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
 @pytest.mark.parametrize("seed", range(6))
-def test_softmax_and_its_relatives(seed):
+def test_softmax_and_its_relatives(seed: int) -> None:
     random = np.random.default_rng(seed)
     for case in range(80):
         shape = tuple(random.integers(1, 7, random.integers(1, 5)))
@@ -76,7 +79,7 @@ def test_softmax_and_its_relatives(seed):
         axis = int(random.integers(-len(shape), len(shape)))
         x = random.normal(size=shape).astype(number)
         rows = tuple(np.delete(shape, axis))
-        options = {}
+        options: dict[str, Any] = {}
         if random.random() < 0.3:
             options["scale"] = 0.3
         if random.random() < 0.2:
@@ -97,8 +100,8 @@ def test_softmax_and_its_relatives(seed):
         given = layout_of(random, x)
         result = getattr(rapt, name)(given, axis=axis, **options)
         assert result.dtype == number and result.shape == true.shape
-        near = {"rtol": 2e-5, "atol": 2e-6} if number == np.float32 else {"rtol": 1e-12, "atol": 1e-13}
-        np.testing.assert_allclose(result, true, **near, err_msg=f"{name} {seed} {case} {shape} {axis} {options}")
+        rtol, atol = (2e-5, 2e-6) if number == np.float32 else (1e-12, 1e-13)
+        np.testing.assert_allclose(result, true, rtol, atol, err_msg=f"{name} {seed} {case} {shape} {axis} {options}")
         # Bits: as one call on contiguous rows.
         moved = np.ascontiguousarray(np.moveaxis(x, axis, -1))
         if not {"bias", "mask"} & options.keys():
@@ -112,11 +115,11 @@ def test_softmax_and_its_relatives(seed):
             assert np.array_equal(out, result, equal_nan=True)
 
 
-def layout_of(random, x):
+def layout_of(random: Random, x: Array) -> Any:
     return layout(random, x) if x.ndim > 0 else x
 
 
-def test_norms():
+def test_norms() -> None:
     random = np.random.default_rng(7)
     for case in range(120):
         shape = tuple(random.integers(1, 9, random.integers(1, 5)))

@@ -2,6 +2,9 @@
 
 import re
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import rapt
 
@@ -9,7 +12,7 @@ SOURCE = Path(__file__).resolve().parents[2]
 README = (SOURCE / "README.md").read_text()
 
 
-def test_blocks(capsys):
+def test_blocks(capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", README, re.M | re.S)
     assert blocks
     for code, text in blocks:
@@ -18,16 +21,16 @@ def test_blocks(capsys):
         assert capsys.readouterr().out == text.replace("avx512", rapt.isa())
 
 
-def test_every_block_has_an_output():
+def test_every_block_has_an_output() -> None:
     assert README.count("```python") == len(re.findall(r"^```python\n[^`]*^```\n\n```text\n", README, re.M))
 
 
-def test_blocks_of_the_manual():
+def test_blocks_of_the_manual() -> None:
     page = (SOURCE / "src/manual/other_languages.md").read_text()
     section = page.split("\n## Python\n")[1].split("\n## ")[0]
     blocks = re.findall(r"^```python\n(.*?)^```", section, re.M | re.S)
     assert len(blocks) == 2
-    names: dict[str, object] = {}  # the second block continues the first
+    names: dict[str, Any] = {}  # the second block continues the first
     for code in blocks:
         exec(compile(code, "other_languages.md", "exec"), names)
     x, small = names["x"], names["small"]
@@ -35,9 +38,9 @@ def test_blocks_of_the_manual():
     assert rapt.linear(x, small, arithmetic="i8").shape == (5, 128)
 
 
-def test_first_page_of_the_manual():
+def test_first_page_of_the_manual() -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", (SOURCE / "src/manual/index.md").read_text(), re.M | re.S)
     assert len(blocks) == 1
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     exec(compile(blocks[0], "index.md", "exec"), names)
     assert (names["out"] == names["q"]).all()  # queries, keys and values are equal

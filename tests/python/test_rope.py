@@ -1,9 +1,11 @@
 """Rope against formulas in double, and its frequencies against those of Hugging Face."""
 
 import doctest
+from typing import Any
 
 import numpy as np
 import pytest
+from kinds import Array, Call, OnEachLevel, Random
 
 import rapt
 from rapt import _rope
@@ -11,17 +13,17 @@ from rapt import _rope
 TYPES = ["f32", "f64", "f16", "bf16"]
 
 
-def narrowed(x, to):
+def narrowed(x: Array, to: str) -> Any:
     if to in ("f16", "bf16"):
         return rapt.convert(x.astype(np.float32), to)
     return x.astype(np.float64 if to == "f64" else np.float32)
 
 
-def widened(x):
+def widened(x: Array) -> Any:
     return rapt.convert(x, "f32") if x.dtype in (np.float16, np.uint16) else x
 
 
-def turned(x, frequencies, positions, pairs=False, factor=1.0):
+def turned(x: Array, frequencies: Array, positions: Array, pairs: bool = False, factor: float = 1.0) -> Any:
     """x is [batch][heads][tokens][dim], and positions are [batch][tokens]."""
     n = len(frequencies)
     angle = positions[:, None, :, None] * frequencies
@@ -35,7 +37,7 @@ def turned(x, frequencies, positions, pairs=False, factor=1.0):
 
 @pytest.mark.parametrize("layout", ["halves", "pairs"])
 @pytest.mark.parametrize("type", TYPES)
-def test_values(random, on_each_level, type, layout):
+def test_values(random: Random, on_each_level: OnEachLevel, type: str, layout: Any) -> None:
     x = narrowed(random.normal(size=(2, 3, 5, 22)), type)
     frequencies = rapt.rope_frequencies(20)[0]
     positions = random.integers(-500, 5000, size=(2, 5))
@@ -45,7 +47,7 @@ def test_values(random, on_each_level, type, layout):
     assert result.dtype == x.dtype and np.allclose(widened(result), expected, atol=tolerance, rtol=tolerance)
 
 
-def test_positions_and_layouts_of_arrays(random):
+def test_positions_and_layouts_of_arrays(random: Random) -> None:
     x = random.normal(size=(2, 4, 3, 8)).astype(np.float32)  # batch, token, head, element
     frequencies = rapt.rope_frequencies(8, 500000)[0]
     view = x.transpose(0, 2, 1, 3)
@@ -58,18 +60,18 @@ def test_positions_and_layouts_of_arrays(random):
     assert rapt.rope(x[:0], frequencies).shape == (0, 4, 3, 8)
 
 
-def test_backward_turns_back(random):
+def test_backward_turns_back(random: Random) -> None:
     x = random.normal(size=(3, 5, 8))
     frequencies = rapt.rope_frequencies(8)[0]
     back = rapt.rope(rapt.rope(x, frequencies, 100), frequencies, 100, backward=True)
     assert np.allclose(back, x, rtol=0, atol=1e-14)
 
 
-def test_frequencies():
+def test_frequencies() -> None:
     plain, factor = rapt.rope_frequencies(128, 500000)
     assert factor == 1 and np.allclose(plain, 500000 ** (-np.arange(64) / 64), rtol=1e-15, atol=0)
     assert np.array_equal(rapt.rope_frequencies(128, 500000, rope_type="linear", factor=4)[0], plain / 4)
-    scaling = {
+    scaling: dict[str, Any] = {
         "rope_type": "llama3",
         "factor": 8.0,
         "low_freq_factor": 1.0,
@@ -78,7 +80,7 @@ def test_frequencies():
     }
     llama = rapt.rope_frequencies(128, 500000, **scaling)[0]
     assert np.array_equal(llama[:29], plain[:29]) and np.array_equal(llama[35:], plain[35:] / 8)
-    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    yarn: dict[str, Any] = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
     qwen, factor = rapt.rope_frequencies(128, 1000000, **yarn)
     assert np.isclose(factor, 0.1 * np.log(4) + 1, rtol=1e-15) and qwen[0] == 1
     assert rapt.rope_frequencies(128, 1000000, **yarn, attention_factor=1.0)[1] == 1
@@ -103,16 +105,25 @@ def test_frequencies():
         (ValueError, {"out": np.zeros((2, 9), np.float32)}),
     ],
 )
-def test_errors(error, arguments):
+def test_errors(error: type[Exception], arguments: dict[str, Any]) -> None:
+    rope: Call = rapt.rope
     with pytest.raises(error):
-        rapt.rope(**{"x": np.zeros((2, 8), np.float32), "frequencies": np.ones(4), **arguments})
+        rope(**{"x": np.zeros((2, 8), np.float32), "frequencies": np.ones(4), **arguments})
 
 
-def test_errors_of_frequencies():
-    for arguments in ({"base": 1}, {"rotary_dim": 7}, {"rotary_dim": -2}, {"rope_type": "dynamic"}, {"factor": 2}):
+def test_errors_of_frequencies() -> None:
+    call: Call = rapt.rope_frequencies
+    wrong: list[dict[str, Any]] = [
+        {"base": 1},
+        {"rotary_dim": 7},
+        {"rotary_dim": -2},
+        {"rope_type": "dynamic"},
+        {"factor": 2},
+    ]
+    for arguments in wrong:
         with pytest.raises(ValueError):
-            rapt.rope_frequencies(**{"rotary_dim": 8, **arguments})
+            call(**{"rotary_dim": 8, **arguments})
 
 
-def test_examples():
+def test_examples() -> None:
     assert doctest.testmod(_rope, extraglobs={"rapt": rapt, "np": np}).failed == 0

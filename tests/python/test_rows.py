@@ -1,17 +1,21 @@
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
+from kinds import Array, OnEachLevel, Random
 from reference import weights
 
 import rapt
 from rapt import _arrays, _library, _rows
 
 
-def softmax(x):
+def softmax(x: Array) -> Any:
     return weights(x)[0]
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-6), (np.float64, 1e-14), (np.float16, 1e-3)])
-def test_softmax(random, on_each_level, dtype, tolerance):
+def test_softmax(random: Random, on_each_level: OnEachLevel, dtype: npt.DTypeLike, tolerance: float) -> None:
     x = random.normal(size=(2, 3, 40)).astype(dtype)
     y = on_each_level(lambda: rapt.softmax(x, scale=2.0))
     assert y.dtype == dtype and y.shape == x.shape
@@ -19,12 +23,12 @@ def test_softmax(random, on_each_level, dtype, tolerance):
     np.testing.assert_allclose(rapt.log_softmax(x), np.log(softmax(x.astype(np.float64))), rtol=10 * tolerance)
 
 
-def test_a_row_alone_has_the_bits_of_a_batch(random):
+def test_a_row_alone_has_the_bits_of_a_batch(random: Random) -> None:
     x = random.normal(size=(37, 24)).astype(np.float32)
     assert np.array_equal(rapt.softmax(x)[5], rapt.softmax(x[5]))
 
 
-def test_strides(random):
+def test_strides(random: Random) -> None:
     x = random.normal(size=(6, 5, 8)).astype(np.float32)
     for view in (
         x[::2],
@@ -51,7 +55,7 @@ def test_strides(random):
             rapt.softmax(np.zeros(out.shape, np.float32), out=out)
 
 
-def packed_structs(x):
+def packed_structs(x: Array) -> Any:
     """x with a byte behind each row: its stride is no number of elements."""
     structs = np.zeros(len(x), [("row", x.dtype, x.shape[1]), ("byte", np.uint8)])
     structs["row"] = x
@@ -59,7 +63,7 @@ def packed_structs(x):
     return structs["row"]
 
 
-def test_options(random):
+def test_options(random: Random) -> None:
     x = random.normal(size=(4, 10)).astype(np.float32)
     wide = x.astype(np.float64)
     rows, cols = np.ogrid[:4, :10]
@@ -67,7 +71,7 @@ def test_options(random):
     mask = random.random((4, 10)) < 0.8
     mask[:, 0] = True
 
-    def close(y, scores):
+    def close(y: Array, scores: Array) -> None:
         np.testing.assert_allclose(y, softmax(scores), rtol=1e-5, atol=1e-7)
 
     close(rapt.softmax(x, causal=True), np.where(cols <= rows + 6, wide, -np.inf))
@@ -83,7 +87,7 @@ def test_options(random):
     np.testing.assert_allclose(rapt.logsumexp(x), np.log(np.exp(wide).sum(axis=1)), rtol=1e-6)
 
 
-def test_causal_offsets_that_the_library_refuses():
+def test_causal_offsets_that_the_library_refuses() -> None:
     for shape in ((5, 9), (2, 5, 9)):
         for offset in (2**60 + 1, -(2**60) - 1):
             with pytest.raises(ValueError, match="causal_offset"):
@@ -92,7 +96,7 @@ def test_causal_offsets_that_the_library_refuses():
 
 @pytest.mark.parametrize("causal", [{"causal": True}, {"causal": "top_left"}, {"causal_offset": -2}, {"causal_offset": 2**60},
                                     {"causal_offset": -2**60}, {"causal": np.True_, "row_lengths": [[4], [9]]}])  # fmt: skip
-def test_causality_begins_with_each_matrix(random, causal):
+def test_causality_begins_with_each_matrix(random: Random, causal: Any) -> None:
     x = random.normal(size=(2, 5, 9)).astype(np.float32)
     together = rapt.softmax(x, **causal), rapt.log_softmax(x, **causal)
     for i in range(2):
@@ -106,7 +110,7 @@ def test_causality_begins_with_each_matrix(random, causal):
             rapt.softmax(x, causal=True, row_lengths=[[4], [10]])
 
 
-def test_numbers_per_row_broadcast(random):
+def test_numbers_per_row_broadcast(random: Random) -> None:
     x = random.normal(size=(2, 3, 9)).astype(np.float32)
     sinks, lengths = np.array([[0.5], [1.5]]), np.array([3, 5, 9])
     y = rapt.softmax(x, sinks=sinks, row_lengths=lengths)
@@ -114,7 +118,7 @@ def test_numbers_per_row_broadcast(random):
         assert np.array_equal(y[i, j], rapt.softmax(x[i, j], sinks=sinks[i, 0], row_lengths=lengths[j]))
 
 
-def test_options_live_as_long_as_the_call(random):
+def test_options_live_as_long_as_the_call(random: Random) -> None:
     rows = _arrays.input_rows(random.normal(size=(3, 4)).astype(np.float32), "x")
     call = _rows._Options(
         rows, _library.F32, 1, bias=[[0.0] * 4] * 3, mask=[[True] * 4] * 3, row_lengths=[4] * 3, sinks=[0.0] * 3
@@ -124,7 +128,7 @@ def test_options_live_as_long_as_the_call(random):
     assert kept == {options.bias, options.mask, options.row_lengths, options.sinks}
 
 
-def test_rows_of_minus_infinity():
+def test_rows_of_minus_infinity() -> None:
     x = np.full((2, 3), -np.inf, np.float32)
     assert np.isnan(rapt.softmax(x)).all() and np.isnan(rapt.log_softmax(x)).all()
     assert not rapt.softmax(x, empty_rows_are_zero=True).any()
@@ -134,14 +138,14 @@ def test_rows_of_minus_infinity():
         rapt.logsumexp(x, empty_rows_are_zero=True)
 
 
-def test_lengths_of_no_rows():
+def test_lengths_of_no_rows() -> None:
     assert rapt.softmax(np.zeros((0, 4)), row_lengths=[], sinks=[]).shape == (0, 4)
     assert rapt.logsumexp(np.zeros((2, 0, 4)), row_lengths=[]).shape == (2, 0)
     assert (rapt.logsumexp(np.zeros((2, 0))) == -np.inf).all()
 
 
 @pytest.mark.parametrize("number", [np.float32, np.float64])
-def test_backward(random, number):
+def test_backward(random: Random, number: Any) -> None:
     x, dy = random.normal(size=(2, 4, 3, 12)).astype(number)
     y = rapt.softmax(x, scale=0.5)
     dx = rapt.softmax_backward(y, dy, 0.5)
@@ -167,9 +171,9 @@ def test_backward(random, number):
             rapt.softmax_backward(y, dy.astype(other))
 
 
-def test_errors_have_the_library_s_words(random):
+def test_errors_have_the_library_s_words(random: Random) -> None:
     x = np.zeros((2, 4), np.float32)
-    for options, words in [
+    values: list[tuple[dict[str, Any], str]] = [
         ({"softcap": -1.0}, "softcap"),
         ({"scale": float("nan")}, "scale"),
         ({"row_lengths": [5, 1]}, "row"),
@@ -184,14 +188,16 @@ def test_errors_have_the_library_s_words(random):
         ({"row_lengths": [1, 2, 3]}, "row_lengths has the shape"),
         ({"scale": 0}, "scale"),
         ({"out": np.zeros((4, 2), np.float32)}, "out"),
-    ]:
+    ]
+    for options, words in values:
         with pytest.raises(ValueError, match=words):
             rapt.softmax(x, **options)
-    for options, words in (
+    types: list[tuple[dict[str, Any], str]] = [
         ({"axes": 0}, "axes"),
         ({"out": np.zeros((2, 4))}, "float64"),
         ({"row_lengths": [1.5, 2.5]}, "row_lengths"),
-    ):
+    ]
+    for options, words in types:
         with pytest.raises(TypeError, match=words):
             rapt.softmax(x, **options)
     read_only = np.zeros((2, 4), np.float32)

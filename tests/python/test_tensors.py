@@ -1,13 +1,17 @@
 """Tensors of PyTorch give tensors, arrays give arrays, and `out` comes back as it was given."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from dlpack import bf16_tensor
+from kinds import Array, Call, Random
 
 import rapt
 
 FREQUENCIES = [1.0, 0.5]
-CALLS = {
+CALLS: dict[str, Call] = {
     "softmax": lambda x, **o: rapt.softmax(x, **o), "log_softmax": lambda x, **o: rapt.log_softmax(x, axis=0, **o),
     "logsumexp": lambda x, **o: rapt.logsumexp(x, **o), "rms_norm": lambda x, **o: rapt.rms_norm(x, **o),
     "layer_norm": lambda x, **o: rapt.layer_norm(x, **o), "rope": lambda x, **o: rapt.rope(x, FREQUENCIES, 3, **o),
@@ -17,7 +21,7 @@ CALLS = {
     "exp_sum": lambda x, **o: rapt.exp_sum(x, 0.5, **o)[0], "argmax": lambda x, **o: rapt.argmax(x, **o),
     "dot_rows": lambda x, **o: rapt.dot_rows(x[0], x, **o),
 }  # fmt: skip
-WIDE = {
+WIDE: dict[str, Call] = {
     "softmax_backward": lambda x, **o: rapt.softmax_backward(x, x, **o), "gelu_backward": lambda x, **o: rapt.gelu_backward(x, x, **o),
     "silu_backward": lambda x, **o: rapt.silu_backward(x, x, **o), "gelu_tanh_backward": lambda x, **o: rapt.gelu_tanh_backward(x, x, **o),
     "rms_norm_backward": lambda x, **o: rapt.rms_norm_backward(x, x, **o)[0],
@@ -26,17 +30,17 @@ WIDE = {
 TYPES = ["float32", "float64", "float16", "bfloat16"]
 
 
-def array_of(x, type):
+def array_of(x: Array, type: str) -> Array:
     return rapt.convert(x.astype(np.float32), "bf16") if type == "bfloat16" else x.astype(type)
 
 
-def tensor_of(torch, array, type):
+def tensor_of(torch: Any, array: Array, type: str) -> Any:
     if type == "bfloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 
 
-def bits(torch, tensor):
+def bits(torch: Any, tensor: Any) -> Any:
     return tensor.view(torch.int16).numpy().view(np.uint16) if tensor.dtype == torch.bfloat16 else tensor.numpy()
 
 
@@ -44,7 +48,7 @@ def bits(torch, tensor):
     "name, type",
     [(name, type) for name in CALLS for type in TYPES] + [(name, type) for name in WIDE for type in TYPES[:2]],
 )
-def test_torch_in_torch_out(random, name, type):
+def test_torch_in_torch_out(random: Random, name: str, type: str) -> None:
     torch = pytest.importorskip("torch")
     call = (CALLS | WIDE)[name]
     array = array_of(random.normal(size=(4, 6)), type)
@@ -58,12 +62,12 @@ def test_torch_in_torch_out(random, name, type):
     assert call(x, out=out) is out and torch.equal(out, result)
     of_numpy = np.zeros_like(expected)
     assert call(array, out=of_numpy) is of_numpy and np.array_equal(of_numpy, expected)
-    other = bf16_tensor(array) if type == "bfloat16" else memoryview(array)
+    other = bf16_tensor(array) if type == "bfloat16" else memoryview(array)  # type: ignore[arg-type]
     if name != "dot_rows":
         assert isinstance(call(other), np.ndarray) and np.array_equal(call(other), expected)
 
 
-def test_pairs_of_results(random):
+def test_pairs_of_results(random: Random) -> None:
     torch = pytest.importorskip("torch")
     x = torch.from_numpy(random.normal(size=(4, 6)))
     results = [*rapt.rms_norm_backward(x, x), *rapt.layer_norm_backward(x, x), *rapt.gated_backward(x, x, x)]
@@ -73,10 +77,11 @@ def test_pairs_of_results(random):
     assert isinstance(rapt.exp_sum(x)[1], float) and isinstance(rapt.argmax(x[0]), int)
 
 
-def test_gradients_are_not_lost():
+def test_gradients_are_not_lost() -> None:
     torch = pytest.importorskip("torch")
     x = torch.ones(3, 4, requires_grad=True)
-    for call in (rapt.softmax, rapt.exp, rapt.rms_norm, lambda x: rapt.softmax(x.detach(), bias=x)):
+    calls: list[Call] = [rapt.softmax, rapt.exp, rapt.rms_norm, lambda x: rapt.softmax(x.detach(), bias=x)]
+    for call in calls:
         with pytest.raises(ValueError, match=r"(x|bias) requires a gradient, .* rapt.torch, or (x|bias).detach\(\)"):
             call(x)
     assert isinstance(rapt.softmax(x.detach()), torch.Tensor)
@@ -84,7 +89,7 @@ def test_gradients_are_not_lost():
         rapt.softmax(torch.empty(3, 4, device="meta"))
 
 
-def test_torch_is_not_imported(tmp_path):
+def test_torch_is_not_imported(tmp_path: Path) -> None:
     import subprocess
     import sys
 
@@ -94,7 +99,7 @@ def test_torch_is_not_imported(tmp_path):
 
 @pytest.mark.parametrize("name", [name for name in CALLS | WIDE if name not in ("argmax", "dot_rows")])
 @pytest.mark.parametrize("shape", [(0, 6), (4, 0), (0, 0)])
-def test_empty_results(name, shape):
+def test_empty_results(name: str, shape: tuple[int, ...]) -> None:
     if name == "rope" and shape[1] == 0:
         return  # a head has elements
     for x in (
@@ -109,7 +114,7 @@ def test_empty_results(name, shape):
             assert (CALLS | WIDE)[name](x, out=out) is out
 
 
-def test_subclasses_of_arrays(tmp_path, random):
+def test_subclasses_of_arrays(tmp_path: Path, random: Random) -> None:
     x = random.normal(size=(3, 4)).astype(np.float32)
     file = np.memmap(tmp_path / "x", np.float32, "w+", shape=(3, 4))
     file[...] = x
@@ -120,7 +125,7 @@ def test_subclasses_of_arrays(tmp_path, random):
 
 
 @pytest.mark.parametrize("type", ["float16", "bfloat16"])
-def test_exponentials_of_16_bits(random, type):
+def test_exponentials_of_16_bits(random: Random, type: str) -> None:
     """Rounded once from f32."""
     x = array_of(4 * random.normal(size=(70, 1001)), type)
     to = "f16" if type == "float16" else "bf16"
@@ -130,16 +135,23 @@ def test_exponentials_of_16_bits(random, type):
     of_wide, expected = rapt.exp_sum(wide, 0.5, 1.0)
     assert np.array_equal(y, rapt.convert(of_wide, to)) and total == expected
     lengths = random.integers(0, 1001, 70)
-    for options in ({}, {"axis": 0}, {"row_lengths": lengths, "sinks": 0.5}, {"causal": True, "scale": 0.3}):
+    every: list[dict[str, Any]] = [
+        {},
+        {"axis": 0},
+        {"row_lengths": lengths, "sinks": 0.5},
+        {"causal": True, "scale": 0.3},
+    ]
+    for options in every:
         assert np.array_equal(rapt.logsumexp(x, **options), rapt.convert(rapt.logsumexp(wide, **options), to))
     strided = x[::2, ::3]
     assert np.array_equal(rapt.exp(strided), rapt.exp(strided.copy()))
     assert np.array_equal(rapt.logsumexp(strided), rapt.logsumexp(strided.copy()))
 
 
-def test_types_by_name_and_by_dtype(random):
+def test_types_by_name_and_by_dtype(random: Random) -> None:
     x = random.normal(size=5).astype(np.float32)
-    for to in ("f16", np.float16, np.dtype("f2")):
+    names: list[Any] = ["f16", np.float16, np.dtype("f2")]
+    for to in names:
         assert rapt.convert(x, to).dtype == np.float16
     assert rapt.convert(x, "bf16").dtype == np.uint16
     assert rapt.convert(x.astype(np.float16), np.float32).dtype == np.float32

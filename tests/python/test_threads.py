@@ -7,9 +7,12 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
+from kinds import Array, Call
 
 import rapt
 from rapt import _threads
@@ -20,15 +23,15 @@ class Interrupted(Exception):
 
 
 @pytest.fixture
-def interrupt():
+def interrupt() -> Iterator[Callable[[float], None]]:
     """Sends a signal after some seconds, whose handler raises Interrupted."""
     timers = []
 
-    def after(seconds):
+    def after(seconds: float) -> None:
         timers.append(threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGUSR1)))
         timers[-1].start()
 
-    def handler(*_):
+    def handler(*_: Any) -> None:
         raise Interrupted(time.perf_counter())
 
     before = signal.signal(signal.SIGUSR1, handler)
@@ -39,10 +42,10 @@ def interrupt():
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_a_signal_stops_the_tasks(interrupt, threads):
+def test_a_signal_stops_the_tasks(interrupt: Callable[[float], None], threads: int) -> None:
     running, ended = set(), []
 
-    def run(first, last, _):
+    def run(first: int, last: int, _: Any) -> None:
         running.add(threading.get_ident())
         time.sleep(0.02 * (last - first))
         running.discard(threading.get_ident())
@@ -60,10 +63,10 @@ def test_a_signal_stops_the_tasks(interrupt, threads):
     assert len(ended) == done  # nothing runs on
 
 
-def test_a_second_signal_does_not_free_memory_that_is_written(interrupt):
+def test_a_second_signal_does_not_free_memory_that_is_written(interrupt: Callable[[float], None]) -> None:
     writing = []
 
-    def run(first, last, _):
+    def run(first: int, last: int, _: Any) -> None:
         if threading.current_thread() is threading.main_thread():
             time.sleep(0.05)
         else:
@@ -79,7 +82,7 @@ def test_a_second_signal_does_not_free_memory_that_is_written(interrupt):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_attention_is_interrupted(interrupt, threads):
+def test_attention_is_interrupted(interrupt: Callable[[float], None], threads: int) -> None:
     q = np.random.default_rng(1).normal(size=(1, 16, 4096, 64)).astype(np.float32)
     interrupt(0.3)
     start = time.perf_counter()
@@ -90,13 +93,13 @@ def test_attention_is_interrupted(interrupt, threads):
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "rms_norm", "exp", "gated", "rope"])
-def test_long_calls_are_cut(monkeypatch, name):
+def test_long_calls_are_cut(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """The same bits as in one call, with every option that depends on the row."""
     random = np.random.default_rng(3)
     x = random.normal(size=(2, 37, 24)).astype(np.float32)
     lengths, sinks = random.integers(0, 25, (2, 37)), random.normal(size=(2, 37))
     bias, mask = random.normal(size=x.shape), random.random((2, 1, 24)) < 0.8
-    options = [{}]
+    options: list[dict[str, Any]] = [{}]
     if name in ("softmax", "log_softmax", "logsumexp"):
         options += [{"bias": bias, "row_lengths": lengths}, {"sinks": sinks, "mask": mask}, {"bias": bias[:1, :1]}]
         options += [
@@ -105,7 +108,7 @@ def test_long_calls_are_cut(monkeypatch, name):
             {"causal_offset": -3},
             {"axis": 1, "row_lengths": [3] * 24},
         ]
-    calls = [lambda x, o=o: getattr(rapt, name)(x, **o) for o in options]
+    calls: list[Call] = [lambda x, o=o: getattr(rapt, name)(x, **o) for o in options]
     if name == "gated":
         calls = [lambda x: rapt.gated(x, x[..., ::-1])]
     if name == "rope":
@@ -113,16 +116,22 @@ def test_long_calls_are_cut(monkeypatch, name):
         x = x[None]
     if name == "rms_norm":
 
-        def with_residual(x):
+        def with_residual(x: Array) -> Any:
             residual = np.cos(x)
             return rapt.rms_norm(x, residual=residual), residual
 
         calls = [rapt.rms_norm, with_residual, lambda x: rapt.layer_norm(x[..., 3:], np.ones(21, x.dtype))]
-    pieces = []
+    pieces: list[int] = []
     run_tasks = _threads.run_tasks
+
+    def counted(*arguments: Any) -> None:
+        pieces.append(1)
+        run_tasks(*arguments)
+
     modules = [getattr(rapt, module) for module in ("_rows", "_norms", "_gated", "_rope", "_vectors")]
     for call in calls:
-        for tensor in (x, x[..., 0, :], x.astype(np.float16)):
+        tensors: list[Array] = [x, x[..., 0, :], x.astype(np.float16)]
+        for tensor in tensors:
             if name == "rope" and tensor.ndim == 3:
                 continue
             try:
@@ -131,7 +140,7 @@ def test_long_calls_are_cut(monkeypatch, name):
                 continue
             for module in modules:
                 monkeypatch.setattr(module, "PIECE", 1)
-                monkeypatch.setattr(module, "run_tasks", lambda *a: pieces.append(1) or run_tasks(*a))
+                monkeypatch.setattr(module, "run_tasks", counted)
                 if module is rapt._vectors:
                     monkeypatch.setattr(module, "_BLOCK", 100)
             got = call(tensor)
@@ -142,8 +151,8 @@ def test_long_calls_are_cut(monkeypatch, name):
     assert len(pieces) >= len(calls)
 
 
-def test_an_error_of_a_thread_is_raised():
-    def run(first, last, _):
+def test_an_error_of_a_thread_is_raised() -> None:
+    def run(first: int, last: int, _: Any) -> None:
         time.sleep(0.001)
         if threading.current_thread() is not threading.main_thread():
             raise ValueError(f"task {first}")
@@ -154,17 +163,17 @@ def test_an_error_of_a_thread_is_raised():
 
 @pytest.mark.parametrize("tasks", [0, 1, 2, 7, 100])
 @pytest.mark.parametrize("threads", [1, 2, 8])
-def test_every_task_runs_once(tasks, threads):
-    done = []
+def test_every_task_runs_once(tasks: int, threads: int) -> None:
+    done: list[int] = []
     _threads.run_tasks(lambda first, last, _: done.extend(range(first, last)), tasks, 16, threads)
     assert sorted(done) == list(range(tasks))
 
 
-def test_the_pool_is_kept():
-    def threads_of_the_pool():
+def test_the_pool_is_kept() -> None:
+    def threads_of_the_pool() -> set[int | None]:
         return {thread.ident for thread in threading.enumerate() if thread.name.startswith("rapt")}
 
-    def run(first, last, _):
+    def run(first: int, last: int, _: Any) -> None:
         time.sleep(0.001)
 
     _threads.run_tasks(run, 40, 0, 4)
@@ -175,11 +184,11 @@ def test_the_pool_is_kept():
     assert before and threads_of_the_pool() >= before and len(threads_of_the_pool()) <= 3 + len(before)
 
 
-def test_calls_of_several_threads_at_once():
+def test_calls_of_several_threads_at_once() -> None:
     results = []
 
-    def caller():
-        done = []
+    def caller() -> None:
+        done: list[int] = []
         _threads.run_tasks(lambda first, last, _: done.extend(range(first, last)), 1000, 0, 4)
         results.append(sorted(done) == list(range(1000)))
 
@@ -191,7 +200,7 @@ def test_calls_of_several_threads_at_once():
     assert results == [True] * 8
 
 
-def test_a_child_process_has_its_own_pool():
+def test_a_child_process_has_its_own_pool() -> None:
     program = """
         import os, time, numpy as np, rapt
         from rapt import _threads
@@ -208,7 +217,7 @@ def test_a_child_process_has_its_own_pool():
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=60)
 
 
-def test_calls_while_the_interpreter_ends():
+def test_calls_while_the_interpreter_ends() -> None:
     program = """
         import atexit, rapt
         from rapt import _threads
@@ -225,15 +234,16 @@ def test_calls_while_the_interpreter_ends():
     assert answer.stdout == "True\n"
 
 
-def test_threads_argument():
+def test_threads_argument() -> None:
     assert _threads.thread_count(None, work=1000) == 1
     assert _threads.thread_count(None) >= 1 and _threads.thread_count(7, work=1) == 7
-    for error, threads in (
+    wrong: list[tuple[type[Exception], Any]] = [
         (ValueError, 0),
         (ValueError, -1),
         (TypeError, 1.5),
         (TypeError, "2"),
         (ValueError, 10**400),
-    ):
+    ]
+    for error, threads in wrong:
         with pytest.raises(error, match="threads"):
             _threads.thread_count(threads)

@@ -6,22 +6,34 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from kinds import Call, OnEachLevel
 
 torch = pytest.importorskip("torch")
 
 import rapt  # noqa: E402
 import rapt.torch as rt  # noqa: E402
 
-attention = rt.scaled_dot_product_attention
+Shape = tuple[int, ...]
+Calls = list[tuple[str, dict[str, Any]]]  # names, and options
+attention: Call = rt.scaled_dot_product_attention
 TYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 # Largest errors for results and gradients of about 1: some roundings of each type.
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 5e-3, torch.bfloat16: 5e-2}
 
 
-def plain(query, key, value, attn_mask=None, is_causal=False, scale=None, enable_gqa=False):
+def plain(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
     """PyTorch 2's documented equivalent, by matmul and softmax; a query that sees nothing has zeros."""
     if enable_gqa:
         key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
@@ -38,23 +50,23 @@ def plain(query, key, value, attn_mask=None, is_causal=False, scale=None, enable
     return torch.softmax(torch.where(sees, scores, torch.zeros_like(scores)), -1) * sees @ value
 
 
-def normal(*shape, dtype=torch.float64, seed=1, grad=False):
+def normal(*shape: int, dtype: Any = torch.float64, seed: int = 1, grad: bool = False) -> Any:
     generator = torch.Generator().manual_seed(seed + sum(shape))
     return torch.randn(shape, dtype=torch.float64, generator=generator).to(dtype).requires_grad_(grad)
 
 
-def tensors(dtype=torch.float64, grad=False, q_len=5, kv_len=7, dim=8):
+def tensors(dtype: Any = torch.float64, grad: bool = False, q_len: int = 5, kv_len: int = 7, dim: int = 8) -> Any:
     shapes = (3, 2, q_len, dim), (3, 2, kv_len, dim), (3, 2, kv_len, dim)
     return [normal(*shape, dtype=dtype, seed=i, grad=grad) for i, shape in enumerate(shapes)]
 
 
-def gradients(function, inputs, dy):
+def gradients(function: Call, inputs: Any, dy: Any) -> Any:
     """Of those inputs that require one."""
     needed = [x for x in inputs if x.requires_grad]
     return torch.autograd.grad(function(*inputs), needed, dy)
 
 
-def compare(function, reference, inputs, tolerance, **options):
+def compare(function: Call, reference: Call, inputs: Any, tolerance: float, **options: Any) -> None:
     """Results and gradients, next to those of the reference in f64."""
     wide = [x.detach().double().requires_grad_(x.requires_grad) for x in inputs]
     result, expected = function(*inputs, **options), reference(*wide, **options)
@@ -88,17 +100,17 @@ def compare(function, reference, inputs, tolerance, **options):
         {"attn_mask": torch.ones(3, 1, 5, 1, dtype=torch.bool)},
     ],
 )
-def test_attention(dtype, options):
+def test_attention(dtype: Any, options: dict[str, Any]) -> None:
     compare(attention, plain, tensors(dtype, grad=True), TOLERANCE[dtype], **options)
 
 
-def test_scale_of_0_is_the_mean_of_the_values():
+def test_scale_of_0_is_the_mean_of_the_values() -> None:
     q, k, v = tensors()
     assert torch.allclose(attention(q, k, v, scale=0.0), v.mean(-2, keepdim=True).expand_as(q))
 
 
 @pytest.mark.parametrize("q_len, kv_len", [(5, 7), (7, 5)])
-def test_causality_begins_at_the_top_left(q_len, kv_len):
+def test_causality_begins_at_the_top_left(q_len: int, kv_len: int) -> None:
     inputs = tensors(q_len=q_len, kv_len=kv_len, grad=True)
     compare(attention, plain, inputs, 1e-12, is_causal=True)
     assert torch.equal(attention(*inputs, is_causal=True)[..., 0, :], inputs[2][..., 0, :])
@@ -109,12 +121,12 @@ BIASES = [(5, 7), (5, 1), (1, 7), (1, 1), (7,), (), (2, 5, 7), (2, 1, 1), (3, 1,
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("shape", BIASES)
-def test_bias_of_any_shape_and_its_gradient(dtype, shape):
+def test_bias_of_any_shape_and_its_gradient(dtype: Any, shape: Shape) -> None:
     inputs = [*tensors(dtype, grad=True), normal(*shape, dtype=dtype, seed=5, grad=True)]
     compare(attention, plain, inputs, TOLERANCE[dtype])
 
 
-def test_gradient_of_a_bias_has_its_own_type():
+def test_gradient_of_a_bias_has_its_own_type() -> None:
     q, k, v = tensors(torch.bfloat16)
     for dtype in (torch.float32, torch.bfloat16):
         bias = normal(5, 7, dtype=dtype, grad=True)
@@ -145,7 +157,9 @@ LEADING = [
 
 @pytest.mark.parametrize("kind", ["bool", "numbers", None])
 @pytest.mark.parametrize("of_query, of_key, of_value, of_mask", LEADING)
-def test_dimensions_broadcast(of_query, of_key, of_value, of_mask, kind):
+def test_dimensions_broadcast(
+    of_query: Shape, of_key: Shape, of_value: Shape, of_mask: Shape, kind: str | None
+) -> None:
     shapes = (*of_query, 5, 4), (*of_key, 7, 4), (*of_value, 7, 6)
     inputs = [normal(*shape, seed=i, grad=True) for i, shape in enumerate(shapes)]
     mask = normal(*of_mask, seed=7)
@@ -156,19 +170,19 @@ def test_dimensions_broadcast(of_query, of_key, of_value, of_mask, kind):
 
 
 @pytest.mark.parametrize("leading", [(), (2,), (2, 3)])
-def test_groups_of_heads(leading):
+def test_groups_of_heads(leading: Shape) -> None:
     inputs = [normal(*leading, heads, n, 4, grad=True) for heads, n in ((6, 5), (2, 7), (2, 7))]
     compare(attention, plain, inputs, 1e-12, enable_gqa=True)
 
 
 @pytest.mark.parametrize("q_len, kv_len", [(0, 7), (5, 0), (0, 0), (1, 1)])
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}])
-def test_no_queries_or_no_keys(q_len, kv_len, options):
+def test_no_queries_or_no_keys(q_len: int, kv_len: int, options: dict[str, Any]) -> None:
     inputs = tensors(q_len=q_len, kv_len=kv_len, grad=True)
     compare(attention, plain, inputs, 1e-12, **options)
 
 
-def test_queries_that_see_nothing_have_zeros():
+def test_queries_that_see_nothing_have_zeros() -> None:
     q, k, v = tensors(grad=True)
     mask = torch.ones(5, 7, dtype=torch.bool)
     mask[2] = False
@@ -180,9 +194,9 @@ def test_queries_that_see_nothing_have_zeros():
     compare(attention, plain, [q, k, v], 1e-12, attn_mask=bias)
 
 
-def test_strides():
+def test_strides() -> None:
     """Transposed, sliced and expanded tensors are those of their copies."""
-    layouts = [
+    layouts: list[Call] = [
         lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
         lambda x: x.transpose(-1, -2).contiguous().transpose(-1, -2),
         lambda x: torch.stack([x, x], -1)[..., 1],
@@ -203,13 +217,13 @@ def test_strides():
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_bits_of_attention(dtype):
+def test_bits_of_attention(dtype: Any) -> None:
     """They depend neither on threads nor on the other sequences of a batch, gradients included."""
     shapes = (3, 4, 200, 16), (3, 2, 300, 16), (3, 2, 300, 16), (200, 300)
     inputs = [normal(*shape, dtype=dtype, seed=i, grad=i < 3) for i, shape in enumerate(shapes)]
     dout = normal(3, 4, 200, 16, dtype=dtype)
 
-    def run(*x, threads=1):
+    def run(*x: Any, threads: int | None = 1) -> Any:
         return attention(*x, enable_gqa=True, threads=threads)
 
     expected, of_inputs = run(*inputs), gradients(run, inputs, dout)
@@ -223,7 +237,7 @@ def test_bits_of_attention(dtype):
 
 
 @pytest.mark.parametrize("shape", [(200, 1), (4, 1, 300), (3, 1, 200, 300), (1,)])
-def test_bits_of_a_bias_gradient(shape):
+def test_bits_of_a_bias_gradient(shape: Shape) -> None:
     q, k, v = (normal(3, 4, n, 16, dtype=torch.float32, seed=n) for n in (200, 300, 301))
     bias = normal(*shape, dtype=torch.float32, grad=True)
     dout = normal(3, 4, 200, 16, dtype=torch.float32)
@@ -232,7 +246,7 @@ def test_bits_of_a_bias_gradient(shape):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_gradients_of_16_bits_are_rounded_once(dtype):
+def test_gradients_of_16_bits_are_rounded_once(dtype: Any) -> None:
     inputs = tensors(dtype, grad=True)
     wide = [x.detach().float().requires_grad_() for x in inputs]
     dout = normal(3, 2, 5, 8, dtype=dtype)
@@ -243,13 +257,13 @@ def test_gradients_of_16_bits_are_rounded_once(dtype):
 
 
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}, {"scale": 0.0}])
-def test_gradcheck_of_attention(options):
+def test_gradcheck_of_attention(options: dict[str, Any]) -> None:
     inputs = tensors(grad=True, q_len=3, kv_len=4, dim=4)
     assert torch.autograd.gradcheck(lambda *x: attention(*x, **options), inputs)
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 4), (3, 1), (1,)])
-def test_gradcheck_of_a_bias(shape):
+def test_gradcheck_of_a_bias(shape: Shape) -> None:
     inputs = [*tensors(grad=True, q_len=3, kv_len=4, dim=4), normal(*shape, grad=True)]
     assert torch.autograd.gradcheck(attention, inputs)
 
@@ -258,12 +272,12 @@ def test_gradcheck_of_a_bias(shape):
 
 
 @pytest.fixture
-def calls(monkeypatch):
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """The options of the calls of rapt's attention and its gradient."""
-    seen = []
+    seen: Calls = []
     for name in ("attention", "attention_backward"):
 
-        def call(*arguments, _name=name, _function=getattr(rapt, name), **options):
+        def call(*arguments: Any, _name: str = name, _function: Call = getattr(rapt, name), **options: Any) -> Any:
             seen.append((_name, options))
             return _function(*arguments, **options)
 
@@ -271,7 +285,7 @@ def calls(monkeypatch):
     return seen
 
 
-def test_no_log_sum_exp_without_a_gradient(calls):
+def test_no_log_sum_exp_without_a_gradient(calls: Calls) -> None:
     q, k, v = tensors(grad=True)
     with torch.no_grad():
         attention(q, k, v)
@@ -282,7 +296,7 @@ def test_no_log_sum_exp_without_a_gradient(calls):
 
 
 @pytest.mark.parametrize("needed", range(4))
-def test_only_needed_gradients(calls, needed):
+def test_only_needed_gradients(calls: Calls, needed: int) -> None:
     inputs = [*tensors(), normal(5, 7)]
     expected = gradients(attention, [x.clone().requires_grad_() for x in inputs], torch.ones(3, 2, 5, 8).double())
     inputs[needed].requires_grad_()
@@ -293,7 +307,7 @@ def test_only_needed_gradients(calls, needed):
     assert calls[-1][1]["bias_gradient"] is (needed == 3)
 
 
-def test_a_frozen_result_has_no_gradient(calls):
+def test_a_frozen_result_has_no_gradient(calls: Calls) -> None:
     q, k, v = tensors()
     assert attention(q, k, v).grad_fn is None
     out = attention(q, k.requires_grad_(), v)
@@ -301,31 +315,36 @@ def test_a_frozen_result_has_no_gradient(calls):
     assert [name for name, _ in calls] == ["attention", "attention"]
 
 
-def test_results_of_bf16_have_the_arithmetic_that_gradients_need(calls):
+def test_results_of_bf16_have_the_arithmetic_that_gradients_need(calls: Calls) -> None:
     q, k, v = tensors(torch.bfloat16)
     attention(q, k, v)
     attention(q, k, v.requires_grad_()).sum().backward()
     assert [options.get("arithmetic") for _, options in calls] == [None, "f32", "f32"]
 
 
-def test_small_gradients_start_no_thread(calls):
+def test_small_gradients_start_no_thread(calls: Calls) -> None:
     attention(*tensors(grad=True)).sum().backward()
     attention(*tensors(grad=True), threads=2).sum().backward()
     assert [options["threads"] for _, options in calls] == [None, 1, 2, 2]
 
 
 @pytest.mark.parametrize("needed", range(3))
-def test_only_needed_products_of_linear(monkeypatch, needed):
+def test_only_needed_products_of_linear(monkeypatch: pytest.MonkeyPatch, needed: int) -> None:
     inputs = [normal(*shape) for shape in ((3, 4), (5, 4), (5,))]
     inputs[needed].requires_grad_()
     y = rt.linear(*inputs)
     products, linear = [], rapt.linear
-    monkeypatch.setattr(rapt, "linear", lambda *x, **options: products.append(1) or linear(*x, **options))
-    y.sum().backward()
+
+    def counted(*x: Any, **options: Any) -> Any:
+        products.append(1)
+        return linear(*x, **options)
+
+    monkeypatch.setattr(rapt, "linear", counted)
+    torch.autograd.backward(y.sum())
     assert len(products) == 1
 
 
-def test_changed_tensors_are_noticed():
+def test_changed_tensors_are_noticed() -> None:
     q, k, v = tensors(grad=True)
     out = attention(q, k, v)
     with torch.no_grad():
@@ -337,7 +356,7 @@ def test_changed_tensors_are_noticed():
 # ---- the other functions
 
 
-def plain_rms_norm(x, shape, weight=None, eps=None):
+def plain_rms_norm(x: Any, shape: Shape, weight: Any = None, eps: float | None = None) -> Any:
     dims = tuple(range(-len(shape), 0))
     y = x * (x.square().mean(dims, keepdim=True) + eps).rsqrt()
     return y if weight is None else y * weight
@@ -346,7 +365,7 @@ def plain_rms_norm(x, shape, weight=None, eps=None):
 FREQUENCIES = np.array([1.0, 0.1, 0.01])
 
 
-def plain_rope(x, positions=None, pairs=False, factor=1.0):
+def plain_rope(x: Any, positions: Any = None, pairs: bool = False, factor: float = 1.0) -> Any:
     positions = torch.arange(x.shape[-2]) if positions is None else positions
     angles = positions[..., None].double() * torch.from_numpy(FREQUENCIES)
     cos, sin = angles.cos() * factor, angles.sin() * factor
@@ -361,7 +380,7 @@ def plain_rope(x, positions=None, pairs=False, factor=1.0):
 F = torch.nn.functional
 POSITIONS = torch.tensor([[3, 0, 7, 7], [1, 2, 3, 4]])
 # Ours, plain operators of PyTorch, and the shapes of the tensors that both take.
-FUNCTIONS = {
+FUNCTIONS: dict[str, tuple[Call, Call, list[Shape]]] = {
     "softmax": (lambda x: rt.softmax(x, -1), lambda x: torch.softmax(x, -1), [(2, 3, 4)]),
     "softmax of columns": (lambda x: rt.softmax(x, 1), lambda x: torch.softmax(x, 1), [(2, 3, 4)]),
     "log_softmax": (lambda x: rt.log_softmax(x, dim=-1), lambda x: torch.log_softmax(x, -1), [(2, 3, 4)]),
@@ -418,7 +437,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_gradcheck(name):
+def test_gradcheck(name: str) -> None:
     ours, _, shapes = FUNCTIONS[name]
     inputs = [normal(*shape, seed=i, grad=True) for i, shape in enumerate(shapes)]
     assert torch.autograd.gradcheck(ours, inputs)
@@ -426,14 +445,14 @@ def test_gradcheck(name):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_next_to_plain_operators(name, dtype):
+def test_functions_next_to_plain_operators(name: str, dtype: Any) -> None:
     ours, reference, shapes = FUNCTIONS[name]
     inputs = [normal(*shape, dtype=dtype, seed=i, grad=True) for i, shape in enumerate(shapes)]
     compare(ours, reference, inputs, TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_gradients_of_each_input_alone(name):
+def test_gradients_of_each_input_alone(name: str) -> None:
     ours, _, shapes = FUNCTIONS[name]
     inputs = [normal(*shape, seed=i, grad=True) for i, shape in enumerate(shapes)]
     dy = normal(*ours(*inputs).shape, seed=9)
@@ -446,9 +465,9 @@ def test_gradients_of_each_input_alone(name):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_strides_of_functions(name):
+def test_strides_of_functions(name: str) -> None:
     ours, _, shapes = FUNCTIONS[name]
-    layouts = [
+    layouts: list[Call] = [
         lambda x: torch.stack([x, x], -1)[..., 1],
         lambda x: x[..., :1].expand_as(x),
         lambda x: x.transpose(0, -1).contiguous().transpose(0, -1),
@@ -465,7 +484,7 @@ def test_strides_of_functions(name):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_no_rows(name):
+def test_no_rows(name: str) -> None:
     ours, _, shapes = FUNCTIONS[name]
     if len(shapes[0]) < 2 or name == "log_softmax of columns":
         return
@@ -476,13 +495,13 @@ def test_no_rows(name):
     else:
         result = ours(*inputs)
     assert result.numel() == 0
-    result.sum().backward()
+    torch.autograd.backward(result.sum())
     assert all(x.grad.shape == x.shape and not x.grad.any() for x in inputs)
 
 
-def test_layers_without_outputs_and_empty_columns():
+def test_layers_without_outputs_and_empty_columns() -> None:
     x, w = normal(3, 4, grad=True), normal(0, 4, grad=True)
-    rt.linear(x, w).sum().backward()
+    torch.autograd.backward(rt.linear(x, w).sum())
     assert not x.grad.any() and w.grad.shape == (0, 4)
     y = normal(0, 4, grad=True)
     for function in (rt.softmax, rt.log_softmax):
@@ -491,7 +510,7 @@ def test_layers_without_outputs_and_empty_columns():
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_bits_of_a_row_alone(name, dtype):
+def test_bits_of_a_row_alone(name: str, dtype: Any) -> None:
     """Results and gradients of the second row, alone and next to others."""
     ours, _, shapes = FUNCTIONS[name]
     if len(shapes[0]) < 2 or name in ("log_softmax of columns", "rope of pairs"):
@@ -506,7 +525,7 @@ def test_bits_of_a_row_alone(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_bits_of_linear(dtype):
+def test_bits_of_linear(dtype: Any) -> None:
     inputs = [normal(*shape, dtype=dtype, seed=i, grad=True) for i, shape in enumerate([(70, 600), (130, 600), (130,)])]
     dy = normal(70, 130, dtype=dtype)
     results = [rt.linear(*inputs, threads=n) for n in (1, 3, None)]
@@ -516,17 +535,17 @@ def test_bits_of_linear(dtype):
         assert all(torch.equal(x, y) for x, y in zip(other, of_inputs[0]))
 
 
-def in_order(x):
+def in_order(x: Any) -> Any:
     """Sums along the last dimension, one addition after the other."""
     return torch.from_numpy(np.add.accumulate(x.numpy(), -1)[..., -1:].copy())
 
 
-def test_sums_over_repeated_dimensions_are_in_order():
+def test_sums_over_repeated_dimensions_are_in_order() -> None:
     """PyTorch's own sums have other orders, which depend on the CPU."""
     q, k, v = (normal(4, n, 16, dtype=torch.float32, seed=n) for n in (200, 300, 301))
     dout = normal(4, 200, 16, dtype=torch.float32)
 
-    def of_bias(*shape):
+    def of_bias(*shape: int) -> Any:
         bias = torch.zeros(shape, requires_grad=True)
         return gradients(lambda b: attention(q, k, v[:, 1:], b), [bias], dout)[0]
 
@@ -538,12 +557,12 @@ def test_sums_over_repeated_dimensions_are_in_order():
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, "attention"])
-def test_bits_on_each_level(name, on_each_level):
-    shapes = [(2, 3, 70, 24)] * 3 + [(70, 1)] if name == "attention" else FUNCTIONS[name][2]
+def test_bits_on_each_level(name: str, on_each_level: OnEachLevel) -> None:
+    shapes: list[Shape] = [*[(2, 3, 70, 24)] * 3, (70, 1)] if name == "attention" else FUNCTIONS[name][2]
     function = attention if name == "attention" else FUNCTIONS[name][0]
     inputs = [normal(*shape, dtype=torch.float32, seed=i, grad=True) for i, shape in enumerate(shapes)]
 
-    def run():
+    def run() -> Any:
         y = function(*inputs)
         results = y.detach(), *gradients(function, inputs, normal(*y.shape, dtype=torch.float32, seed=9))
         return tuple(x.numpy() for x in results)
@@ -551,38 +570,38 @@ def test_bits_on_each_level(name, on_each_level):
     on_each_level(run)
 
 
-def test_other_types_of_softmax():
+def test_other_types_of_softmax() -> None:
     x = normal(3, 4, dtype=torch.float16, grad=True)
     for ours, theirs in ((rt.softmax, torch.softmax), (rt.log_softmax, torch.log_softmax)):
         y = ours(x, -1, dtype=torch.float64)
         assert y.dtype == torch.float64
         torch.testing.assert_close(y, theirs(x.double(), -1))
-        y.square().sum().backward()
+        torch.autograd.backward(y.square().sum())
     assert x.grad.dtype == torch.float16
     torch.testing.assert_close(
         rt.softmax(torch.arange(4), 0, dtype=torch.float64), torch.arange(4.0).double().softmax(0)
     )
 
 
-def test_eps_of_rms_norm_is_the_types():
+def test_eps_of_rms_norm_is_the_types() -> None:
     x = 1e-4 * normal(3, 4, dtype=torch.float32)
     expected = plain_rms_norm(x, (4,), None, torch.finfo(torch.float32).eps)
     torch.testing.assert_close(rt.rms_norm(x, (4,)), expected, atol=0, rtol=1e-6)
 
 
-def test_positions_may_change_before_the_gradient():
+def test_positions_may_change_before_the_gradient() -> None:
     x = normal(4, 8, grad=True)
     positions, frequencies = torch.tensor([5, 6, 9, 11]), FREQUENCIES.copy()
     expected = gradients(lambda x: rt.rope(x, frequencies, positions.clone()), [x], torch.ones(4, 8).double())[0]
     y = rt.rope(x, frequencies, positions)
     positions.zero_()
     frequencies[:] = 0
-    y.backward(torch.ones(4, 8).double())
+    torch.autograd.backward(y, torch.ones(4, 8).double())
     assert torch.equal(x.grad, expected)
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, "attention"])
-def test_second_derivatives_are_refused(name):
+def test_second_derivatives_are_refused(name: str) -> None:
     if name == "attention":
         inputs, function = tensors(grad=True), attention
     else:
@@ -593,20 +612,20 @@ def test_second_derivatives_are_refused(name):
         first[0].sum().backward()
 
 
-def test_a_model_learns():
+def test_a_model_learns() -> None:
     """A block of a decoder: its gradients are those of plain operators, and a step of descent lowers the loss."""
     shapes = {"norm": (8,), "qkv": (24, 8), "o": (8, 8), "gate": (12, 8), "up": (12, 8), "down": (8, 12)}
     weights = {name: (normal(*shape, seed=i) / 3).requires_grad_() for i, (name, shape) in enumerate(shapes.items())}
     x, target = normal(2, 5, 8, seed=11), normal(2, 5, 8, seed=12)
 
-    def loss(f, attend, turn, norm, gate):
+    def loss(f: Call, attend: Call, turn: Call, norm: Call, gate: Call) -> Any:
         y = norm(x, weights["norm"])
         q, k, v = f(y, weights["qkv"]).reshape(2, 5, 3, 1, 8).permute(2, 0, 3, 1, 4)
         y = x + f(attend(turn(q), turn(k), v, is_causal=True).transpose(1, 2).reshape(2, 5, 8), weights["o"])
         y = y + f(gate(f(y, weights["gate"]), f(y, weights["up"])), weights["down"])
         return (y - target).square().mean()
 
-    def ours():
+    def ours() -> Any:
         norm = lambda x, w: rt.rms_norm(x, (8,), w, 1e-6)  # noqa: E731
         return loss(rt.linear, attention, lambda x: rt.rope(x, FREQUENCIES), norm, rt.gated)
 
@@ -625,10 +644,10 @@ def test_a_model_learns():
 # ---- refusals
 
 
-def test_refused_arguments_of_attention():
+def test_refused_arguments_of_attention() -> None:
     q, k, v = tensors()
     mask = torch.ones(5, 7, dtype=torch.bool)
-    for error, match, options in [
+    refused: list[tuple[type[Exception], str, dict[str, Any]]] = [
         (ValueError, "dropout_p is 0.1", {"dropout_p": 0.1}),
         (ValueError, "attn_mask must be None", {"attn_mask": mask, "is_causal": True}),
         (ValueError, r"\(4, 7\), which does not broadcast to \(3, 2, 5, 7\)", {"attn_mask": mask[:4]}),
@@ -641,14 +660,15 @@ def test_refused_arguments_of_attention():
         (TypeError, "scale", {"scale": "2"}),
         (ValueError, "threads", {"threads": 0}),
         (TypeError, "threads", {"threads": 1.5}),
-    ]:
+    ]
+    for error, match, options in refused:
         with pytest.raises(error, match=match):
             attention(q, k, v, **options)
 
 
-def test_refused_shapes_of_attention():
+def test_refused_shapes_of_attention() -> None:
     q, k, v = tensors()
-    for match, inputs, options in [
+    refused: list[tuple[str, Any, dict[str, Any]]] = [
         ("query has 1 dimensions", (q[0, 0, 0], k, v), {}),
         ("8 and 7 elements", (q, k[..., :7], v), {}),
         ("0 and 0 elements", (q[..., :0], k[..., :0], v), {}),
@@ -659,12 +679,13 @@ def test_refused_shapes_of_attention():
         ("2, 2 and 1 heads", (q, k, v[:, :1]), {"enable_gqa": True}),
         ("2, 3 and 3 heads", (q, k.new_zeros(3, 3, 7, 8), k.new_zeros(3, 3, 7, 8)), {"enable_gqa": True}),
         ("2, 0 and 0 heads", (q, k[:, :0], v[:, :0]), {"enable_gqa": True}),
-    ]:
+    ]
+    for match, inputs, options in refused:
         with pytest.raises(ValueError, match=match):
             attention(*inputs, **options)
 
 
-def test_refused_tensors():
+def test_refused_tensors() -> None:
     q, k, v = tensors()
     for error, match, inputs in [
         (TypeError, "query has elements of torch.float64 and key of torch.float32", (q, k.float(), v)),
@@ -678,7 +699,7 @@ def test_refused_tensors():
         with pytest.raises(error, match=match):
             attention(*inputs)
     x, w = normal(3, 4), normal(4)
-    for call in (
+    functions: list[Call] = [
         lambda x, w: rt.softmax(x, -1),
         lambda x, w: rt.log_softmax(x, -1),
         lambda x, w: rt.rms_norm(x, (4,), w),
@@ -688,23 +709,25 @@ def test_refused_tensors():
         lambda x, w: rt.gelu(x),
         lambda x, w: rt.gated(x, x),
         lambda x, w: rt.linear(x, w[None]),
-    ):
+    ]
+    for call in functions:
         for error, other in ((TypeError, x.long()), (TypeError, x.numpy()), (ValueError, x.to("meta"))):
             with pytest.raises(error):
                 call(other, w)
         assert isinstance(call(x, w), torch.Tensor)
-    for call in (
+    calls: list[Call] = [
         lambda: rt.rms_norm(x, (4,), w.float()),
         lambda: rt.linear(x, w.float()[None]),
         lambda: rt.gated(x, x.float()),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(TypeError, match="float64 and .*float32"):
             call()
 
 
-def test_refused_arguments_of_functions():
+def test_refused_arguments_of_functions() -> None:
     x, w = normal(3, 4), normal(4)
-    for call in (
+    calls: list[Call] = [
         lambda: rt.softmax(x, 2),
         lambda: rt.rms_norm(x, (3,)),
         lambda: rt.rms_norm(x, ()),
@@ -713,9 +736,9 @@ def test_refused_arguments_of_functions():
         lambda: rt.rms_norm(x, (4,), w[None]),
         lambda: rt.rms_norm(x, (4,), eps=-1.0),
         lambda: rt.layer_norm(x, (4,), w, w[:2]),
-        lambda: rt.gelu(x, "sigmoid"),
+        lambda: rt.gelu(x, "sigmoid"),  # type: ignore[arg-type]
         lambda: rt.gated(x, x[:2]),
-        lambda: rt.gated(x, x, "relu"),
+        lambda: rt.gated(x, x, "relu"),  # type: ignore[arg-type]
         lambda: rt.linear(x, w),
         lambda: rt.linear(x, w[None, :3]),
         lambda: rt.linear(x, w[None], w),
@@ -723,7 +746,8 @@ def test_refused_arguments_of_functions():
         lambda: rt.linear(x[:, :0], w[None, :0]),
         lambda: rt.rope(x, FREQUENCIES),
         lambda: rt.rope(x, w[:2].clone().requires_grad_()),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(ValueError):
             call()
 
@@ -731,7 +755,7 @@ def test_refused_arguments_of_functions():
 # ---- the module
 
 
-def test_bf16_by_dlpack():
+def test_bf16_by_dlpack() -> None:
     x = torch.randn(4, 16).to(torch.bfloat16)
     assert np.array_equal(rapt.convert(x, "f32"), x.float().numpy())
     out = torch.empty_like(x)
@@ -739,21 +763,21 @@ def test_bf16_by_dlpack():
     torch.testing.assert_close(out.float(), torch.softmax(x.float(), -1), atol=4e-3, rtol=0)
 
 
-def test_the_module_is_loaded_only_on_request():
+def test_the_module_is_loaded_only_on_request() -> None:
     program = "import sys, rapt; assert 'rapt.torch' not in sys.modules; import rapt.torch; print(rapt.torch.__all__)"
     answer = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert answer.stdout.strip() == str(rt.__all__) and all(callable(getattr(rt, name)) for name in rt.__all__)
 
 
-def test_the_tested_version_is_named():
+def test_the_tested_version_is_named() -> None:
     assert f"PyTorch {'.'.join(torch.__version__.split('.')[:2])}." in rt.__doc__
 
 
 @pytest.mark.skipif("RAPT_WHEEL" not in os.environ, reason="mypy reads PyTorch for a minute; run.sh does it")
-def test_types(tmp_path):
+def test_types(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     package = Path(rapt.__file__).parent
-    file = tmp_path / "typical.py"
+    file = tmp_path / "typical_torch.py"
     file.write_text(
         "import torch\nimport rapt.torch\n"
         "def f(x: torch.Tensor) -> torch.Tensor:\n"
@@ -762,11 +786,11 @@ def test_types(tmp_path):
     modules = [*package.glob("torch.py"), *package.glob("_torch*.py")]
     assert len(modules) == 4
     answer = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", *modules, file],
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", *modules, file, __file__],
         capture_output=True,
         text=True,
         env={"PATH": "/usr/bin:/bin"}
         | ({} if package.parent.name == "site-packages" else {"MYPYPATH": package.parent}),
-        cwd=tmp_path,
+        cwd=Path(__file__).parent,
     )
     assert answer.returncode == 0, answer.stdout + answer.stderr

@@ -1,4 +1,4 @@
-"""mypy over the package and over typical code, which also runs, and mistakes that a type checker finds."""
+"""mypy over the package, typical code, which also runs, the tests and the examples; and mistakes that mypy finds."""
 
 import subprocess
 import sys
@@ -7,35 +7,43 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typical
+from kinds import Random
 
 import rapt
 
 HERE = Path(__file__).resolve().parent
+EXAMPLES = HERE.parents[1] / "src/python/examples"
 
 
-def mypy(*files, cache):
+def mypy(*files: str | Path, cache: Path) -> subprocess.CompletedProcess[str]:
     pytest.importorskip("mypy")
-    package = Path(rapt.__file__).parent
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache, *files]
+    # mypy finds an installed package by itself, and refuses its folder here.
+    folders = [folder for folder in (HERE, EXAMPLES, Path(rapt.__file__).parents[1]) if folder.name != "site-packages"]
+    command: list[str | Path] = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache, *files]
     return subprocess.run(
         command,
         capture_output=True,
         text=True,
         cwd=HERE,
-        # mypy finds an installed package by itself, and refuses its folder here.
-        env={"PATH": "/usr/bin:/bin"}
-        | ({} if package.parent.name == "site-packages" else {"MYPYPATH": package.parent}),
+        env={"PATH": "/usr/bin:/bin", "MYPYPATH": ":".join(map(str, folders))},
     )
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("mypy")
 
 
-def test_the_package_and_typical_code(cache):
+def test_the_package_and_typical_code(cache: Path) -> None:
     # test_torch.py checks rapt.torch, for which mypy reads PyTorch.
     answer = mypy("--exclude", r"/(_torch_\w+|torch)\.py$", Path(rapt.__file__).parent, "typical.py", cache=cache)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_the_tests_and_the_examples(cache: Path) -> None:
+    # test_torch.py checks itself. The package tokenizers, which an example uses, may be missing.
+    tests = [file for file in HERE.glob("*.py") if file.name != "test_torch.py"]
+    answer = mypy("--explicit-package-bases", "--ignore-missing-imports", *tests, EXAMPLES, cache=cache)
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
@@ -57,7 +65,7 @@ text = rapt.attention(np.zeros((1, 2)), np.zeros((1, 2)), np.zeros((1, 2)), retu
 """
 
 
-def test_a_type_checker_finds_mistakes(cache, tmp_path):
+def test_a_type_checker_finds_mistakes(cache: Path, tmp_path: Path) -> None:
     file = tmp_path / "mistakes.py"
     file.write_text("import numpy as np; import rapt" + MISTAKES)
     found = mypy(file, cache=cache).stdout
@@ -65,7 +73,7 @@ def test_a_type_checker_finds_mistakes(cache, tmp_path):
         assert f"mistakes.py:{line}: error" in found, mistake + found
 
 
-def test_tensors_of_torch_have_their_type(cache, tmp_path):
+def test_tensors_of_torch_have_their_type(cache: Path, tmp_path: Path) -> None:
     file = tmp_path / "tensors.py"
     file.write_text(
         """
@@ -91,7 +99,7 @@ def f(x: Tensor) -> Tensor:
     assert "tensors.py" not in answer.stdout, answer.stdout
 
 
-def test_typical_code_runs(random):
+def test_typical_code_runs(random: Random) -> None:
     x, gate, up, w = (random.normal(size=(8, 8)).astype(np.float32) for _ in range(4))
     weights = {name: w for name in "qkvo"} | {"norm": np.ones(8, np.float32)}
     assert typical.decoder_layer(x, weights, 2).shape == typical.feed_forward(x, gate, up, w).shape == (8, 8)

@@ -1,7 +1,10 @@
 import math
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from kinds import Call, OnEachLevel, Random
 
 import rapt
 
@@ -9,7 +12,7 @@ TYPES = [np.float32, np.float64, np.float16]
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_dot(random, on_each_level, dtype):
+def test_dot(random: Random, on_each_level: OnEachLevel, dtype: npt.DTypeLike) -> None:
     a, b = random.normal(size=(2, 1001)).astype(dtype)
     result = on_each_level(lambda: rapt.dot(a, b))
     wide = a.astype(np.float64), b.astype(np.float64)
@@ -17,7 +20,7 @@ def test_dot(random, on_each_level, dtype):
     assert rapt.dot(a[::2], b[::2]) == rapt.dot(a[::2].copy(), b[::2].copy())
 
 
-def test_dot_of_bytes(random):
+def test_dot_of_bytes(random: Random) -> None:
     a = random.integers(-128, 128, 1000, np.int8)
     b = random.integers(-128, 128, 1000, np.int8)
     exact = int(np.dot(a.astype(np.int64), b.astype(np.int64)))
@@ -26,7 +29,7 @@ def test_dot_of_bytes(random):
     assert rapt.dot(unsigned, b) == int(np.dot(unsigned.astype(np.int64), b.astype(np.int64)))
 
 
-def test_dot_rows(random, on_each_level):
+def test_dot_rows(random: Random, on_each_level: OnEachLevel) -> None:
     table = random.normal(size=(50, 2, 40)).astype(np.float32)
     query = table[7, 1]
     rows = table[:, 1]  # every second row of a matrix
@@ -42,22 +45,24 @@ def test_dot_rows(random, on_each_level):
 
 
 @pytest.mark.parametrize("pair", ["f64", "f16", "bf16", "i8", "u8i8"])
-def test_dot_rows_of_every_type(random, pair):
+def test_dot_rows_of_every_type(random: Random, pair: str) -> None:
+    query: Any
+    rows: Any
     if pair in ("i8", "u8i8"):
-        query = random.integers(*((0, 256, 40, np.uint8) if pair == "u8i8" else (-128, 128, 40, np.int8)))
+        query = random.integers(0, 256, 40, np.uint8) if pair == "u8i8" else random.integers(-128, 128, 40, np.int8)
         rows = random.integers(-128, 128, (5, 40), np.int8)
     else:
         query, rows = random.normal(size=40), random.normal(size=(5, 40))
         if pair != "f64":
             query, rows = (rapt.convert(x.astype(np.float32), pair) for x in (query, rows))
     result = rapt.dot_rows(query, rows, 0.3)
-    number = np.float64 if pair == "f64" else np.float32
+    number: Any = np.float64 if pair == "f64" else np.float32
     assert result.dtype == number
     assert result.tolist() == [number(0.3) * number(rapt.dot(query, row)) for row in rows]
 
 
 @pytest.mark.parametrize("number, tolerance", [(np.float32, 1.2e-6), (np.float64, 4e-15), (np.float16, 1e-3)])
-def test_activations(random, on_each_level, number, tolerance):
+def test_activations(random: Random, on_each_level: OnEachLevel, number: Any, tolerance: float) -> None:
     x = (2 * random.normal(size=(3, 50))).astype(number)
     wide = x.astype(np.float64)
     erf = np.array([math.erf(value / math.sqrt(2)) for value in wide.flat]).reshape(wide.shape)
@@ -79,7 +84,9 @@ ACTIVATIONS += [("gelu_tanh", rapt.gelu_tanh, rapt.gelu_tanh_backward)]
 
 
 @pytest.mark.parametrize("name, activation, backward", ACTIVATIONS)
-def test_gradients_of_activations(random, on_each_level, name, activation, backward):
+def test_gradients_of_activations(
+    random: Random, on_each_level: OnEachLevel, name: Any, activation: Call, backward: Call
+) -> None:
     x, dy, up = random.normal(size=(3, 4, 25))
     step = 1e-5
     slope = (activation(x + step) - activation(x - step)) / (2 * step)
@@ -102,7 +109,9 @@ def test_gradients_of_activations(random, on_each_level, name, activation, backw
 
 @pytest.mark.parametrize("name, activation, backward", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", TYPES)
-def test_gated(random, on_each_level, name, activation, backward, dtype):
+def test_gated(
+    random: Random, on_each_level: OnEachLevel, name: Any, activation: Call, backward: Call, dtype: npt.DTypeLike
+) -> None:
     both = (2 * random.normal(size=(3, 5, 2 * 37))).astype(dtype)
     gate, up = both[..., :37], both[..., 37:]
     y = on_each_level(lambda: rapt.gated(gate, up, name))
@@ -111,7 +120,7 @@ def test_gated(random, on_each_level, name, activation, backward, dtype):
     assert np.array_equal(rapt.gated(gate[::2, ::-1], up[::2, ::-1], name), y[::2, ::-1])
     assert rapt.gated(gate, up, name, out=gate) is gate and np.array_equal(gate, y)
     with pytest.raises(ValueError, match="activation"):
-        rapt.gated(gate, up, "relu")
+        rapt.gated(gate, up, "relu")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="shape"):
         rapt.gated(gate, up[:2], name)
     with pytest.raises(TypeError, match="elements"):
@@ -119,7 +128,7 @@ def test_gated(random, on_each_level, name, activation, backward, dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_argmax(random, on_each_level, dtype):
+def test_argmax(random: Random, on_each_level: OnEachLevel, dtype: npt.DTypeLike) -> None:
     x = random.integers(-9, 9, size=(3, 4, 50)).astype(dtype)
     assert np.array_equal(on_each_level(lambda: rapt.argmax(x)), x.argmax(-1))
     row = x[0, 0]
@@ -134,7 +143,7 @@ def test_argmax(random, on_each_level, dtype):
 
 
 @pytest.mark.parametrize("number, tolerance", [(np.float32, 1.2e-7), (np.float64, 2.3e-16)])
-def test_exponentials(random, on_each_level, number, tolerance):
+def test_exponentials(random: Random, on_each_level: OnEachLevel, number: Any, tolerance: float) -> None:
     x = random.normal(size=(3, 50)).astype(number)
     y = on_each_level(lambda: rapt.exp(x))
     assert y.dtype == number
@@ -152,7 +161,7 @@ def test_exponentials(random, on_each_level, number, tolerance):
     assert rapt.exp(out, out=out) is out and np.array_equal(out, rapt.exp(x))
 
 
-def test_scale(random):
+def test_scale(random: Random) -> None:
     x = random.normal(size=(3, 5))
     assert np.array_equal(rapt.scale(x, 1 / 3), x * (1 / 3))
     narrow = x.astype(np.float32)
@@ -168,7 +177,7 @@ def test_scale(random):
         rapt.scale(x, 0.5, out=np.zeros((3, 6))[:, :5])
 
 
-def test_shapes_are_kept():
+def test_shapes_are_kept() -> None:
     for shape in ((), (0,), (3, 0), (1, 1)):
         x = np.ones(shape, np.float32)
         for result in (rapt.scale(x, 2.0), rapt.exp(x), rapt.exp_sum(x)[0], rapt.convert(x, "f16")):
@@ -176,14 +185,15 @@ def test_shapes_are_kept():
     assert rapt.dot_rows(np.ones(3), np.ones((0, 3))).shape == (0,)
 
 
-def test_overlap(random):
+def test_overlap(random: Random) -> None:
     x = random.normal(size=60).astype(np.float32)
-    for call in (
+    calls: list[Call] = [
         lambda: rapt.exp(x[:40], out=x[1:41]),
         lambda: rapt.scale(x[1:41], 2.0, out=x[:40]),
         lambda: rapt.dot_rows(x[:4], x[4:20].reshape(4, 4), out=x[:4]),
         lambda: rapt.dot_rows(x[:4], x[4:20].reshape(4, 4), out=x[8:12]),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(ValueError, match="overlaps"):
             call()
     table = x.reshape(4, 15)
@@ -191,7 +201,7 @@ def test_overlap(random):
     assert np.array_equal(rapt.dot_rows(x[:4], table[:, 4:8], out=table[2, 8:12]), expected)  # between rows
 
 
-def test_conversions(random):
+def test_conversions(random: Random) -> None:
     x = random.normal(size=1000).astype(np.float32)
     assert np.array_equal(rapt.convert(x, "f16"), x.astype(np.float16))
     bits = rapt.convert(x, "bf16")
@@ -212,7 +222,7 @@ def test_conversions(random):
     lambda: rapt.scale(np.zeros(3), 2.0, out=np.zeros(4)),
     lambda: rapt.convert(np.zeros(3, np.float32), "f8"),
 ])  # fmt: skip
-def test_bad_values(call):
+def test_bad_values(call: Call) -> None:
     with pytest.raises(ValueError):
         call()
 
@@ -228,6 +238,6 @@ def test_bad_values(call):
     lambda: rapt.convert(np.zeros(3, np.float32), "f32"),
     lambda: rapt.convert(np.zeros(3, np.float16), "bf16"),
 ])  # fmt: skip
-def test_bad_types(call):
+def test_bad_types(call: Call) -> None:
     with pytest.raises(TypeError):
         call()

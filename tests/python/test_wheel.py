@@ -8,9 +8,11 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from kinds import Random
 
 import rapt
 from rapt import _library
@@ -32,19 +34,19 @@ DOCUMENT = (Path(__file__).resolve().parents[2] / "src/manual/building.md").read
 
 
 @pytest.fixture(scope="module")
-def unpacked(tmp_path_factory):
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("wheel")
     zipfile.ZipFile(WHEEL).extractall(folder)
     return folder
 
 
-def test_it_is_the_installed_one():
+def test_it_is_the_installed_one() -> None:
     installed = Path(rapt.__file__).parent
     assert installed.is_relative_to(sys.prefix)
     assert Path(_library.C._name) == installed / PROGRAMS[0]
 
 
-def test_files(unpacked):
+def test_files(unpacked: Path) -> None:
     """Nothing is in NAME.data, where the files of purelib and the rest of a mixed wheel would be."""
     assert {file.name for file in unpacked.iterdir()} == {"rapt", f"rapt-{rapt.version()}.dist-info"}
     root = Path(__file__).resolve().parents[2] / "src/python/rapt"
@@ -54,7 +56,7 @@ def test_files(unpacked):
             for file in (unpacked / "rapt" / folder).iterdir()] == PROGRAMS  # fmt: skip
 
 
-def test_tags(unpacked):
+def test_tags(unpacked: Path) -> None:
     lines = (unpacked / f"rapt-{rapt.version()}.dist-info" / "WHEEL").read_text().splitlines()
     assert "Root-Is-Purelib: false" in lines
     tags = [line.removeprefix("Tag: ") for line in lines if line.startswith("Tag: ")]
@@ -66,7 +68,7 @@ def test_tags(unpacked):
 
 @pytest.mark.skipif(TAG not in WHEEL.name, reason="a wheel of this system has no manylinux tag of Debian 12")
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_symbols_are_those_that_the_tag_allows(unpacked, program):
+def test_symbols_are_those_that_the_tag_allows(unpacked: Path, program: str) -> None:
     text = subprocess.check_output(["objdump", "-p", unpacked / "rapt" / program], text=True)
     needed = set(re.findall(r"NEEDED +(\S+)", text))
     assert "libc.so.6" in needed
@@ -77,7 +79,7 @@ def test_symbols_are_those_that_the_tag_allows(unpacked, program):
         assert tuple(map(int, version.split("."))) <= NEWEST[name], f"{program} needs {name}_{version}"
 
 
-def test_attention(random, tmp_path):
+def test_attention(random: Random, tmp_path: Path) -> None:
     tensors = [random.normal(size=(2, 4, 8)).astype(np.float32) for _ in "qkv"]
     for name, tensor in zip("qkv", tensors):
         np.save(tmp_path / f"{name}.npy", tensor)
@@ -86,6 +88,6 @@ def test_attention(random, tmp_path):
     assert result.stdout.split()[0] == hashlib.sha256(rapt.attention(*tensors).tobytes()).hexdigest()
 
 
-def test_validate():
+def test_validate() -> None:
     result = subprocess.run(["rapt-validate", "--quick", "--kernel", "dot_f32"], capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -18,16 +18,16 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any, Iterable, Literal
 
 import numpy as np
 
 import rapt
-from decoder_parts.checkpoints import Checkpoint, Seeded, open_checkpoint, read_file
+from decoder_parts.checkpoints import Array, Checkpoint, Seeded, open_checkpoint, read_file
 from decoder_parts.config import SMALL_CONFIG, Config, Refused, parse_config
 
 
-def widen(stored: np.ndarray) -> np.ndarray:
+def widen(stored: Array) -> Array:
     """Elements of 16 bits as f32, which is exact."""
     return stored if stored.dtype == np.float32 else rapt.convert(stored, "f32")
 
@@ -43,7 +43,7 @@ class Cache:
         self.layers = [[np.zeros(shape, dtype) for _ in "kv"] for _ in range(config.layers)]
         self.scales = [[np.zeros(shape[:3], np.float32) for _ in "kv"] for _ in range(config.layers)]
 
-    def store(self, layer: int, which: int, sequence: int, positions: slice, heads: np.ndarray) -> None:
+    def store(self, layer: int, which: int, sequence: int, positions: slice, heads: Array) -> None:
         """Round the heads [tokens][kv_heads][head_dim] of one sequence. Each head of a token has a scale of its own."""
         to = self.layers[layer][which][sequence]
         by_head = np.ascontiguousarray(heads.transpose(1, 0, 2))
@@ -80,7 +80,7 @@ class Linear:
         self.bias = None
         if bias:
             self.bias = np.concatenate([widen(read(f"{name}.bias", (outputs,))) for name, outputs in names])
-        self.arithmetic: str | None = None
+        self.arithmetic: Literal["i8"] | None = None
         self.rounds_x = False
         self.threads = options.threads
         if options.weights != "stored":
@@ -96,7 +96,7 @@ class Linear:
         self.rounds_x = options.arithmetic == "bf16"
         self.w = rapt.pack_weights(parts)
 
-    def __call__(self, x: np.ndarray, add: np.ndarray | None = None, x_rows: Any = None) -> np.ndarray:
+    def __call__(self, x: Array, add: Array | None = None, x_rows: Any = None) -> Array:
         """The outputs, or `add` with the outputs added to it."""
         return rapt.linear(
             rapt.convert(x, "bf16") if self.rounds_x else x,
@@ -122,10 +122,10 @@ class Model:
             self, [(name if self.config.tied else "lm_head", self.config.vocab)], self.config.hidden, False
         )
 
-    def vector(self, name: str, length: int) -> np.ndarray:
+    def vector(self, name: str, length: int) -> Array:
         return widen(self.checkpoint.read(name, (length,)))
 
-    def attend(self, layer: int, qkv: np.ndarray, feeds: list[Feed], cache: Cache) -> np.ndarray:
+    def attend(self, layer: int, qkv: Array, feeds: list[Feed], cache: Cache) -> Array:
         """Round K and V to the cache, and attend to what is in it: a prompt sees what the tokens after it see."""
         c, rows = self.config, len(qkv)
         heads = qkv.reshape(rows, -1, c.head_dim)
@@ -141,7 +141,7 @@ class Model:
             row += count
         longest = int(cache.lengths.max())
         k, v = (tensor[:, :, :longest] for tensor in cache.layers[layer])
-        scales = {}
+        scales: dict[str, Any] = {}
         if cache.kind == "i8":
             scales = {n: s[:, :, :longest] for n, s in zip(("k_scales", "v_scales"), cache.scales[layer])}
         out = np.empty((rows, c.heads, c.head_dim), np.float32)
@@ -158,9 +158,10 @@ class Model:
         )
         return out.reshape(rows, -1)
 
-    def forward(self, feeds: list[Feed], cache: Cache) -> np.ndarray:
+    def forward(self, feeds: list[Feed], cache: Cache) -> Array:
         """Append the tokens to their sequences, and return a row of logits for each that is asked for."""
-        tokens, positions, wanted = [], [], []
+        tokens: list[int] = []
+        positions, wanted = [], []
         for feed in feeds:
             start = int(cache.lengths[feed.sequence])
             cache.lengths[feed.sequence] += len(feed.tokens)
@@ -172,6 +173,9 @@ class Model:
         x = self.layers(widen(self.embedding[tokens]), np.array(positions), feeds, cache)
         return self.head(x, x_rows=wanted)
 
+    def layers(self, x: Array, positions: Array, feeds: list[Feed], cache: Cache) -> Array:
+        raise NotImplementedError
+
 
 class Llama(Model):
     def __init__(self, checkpoint: Checkpoint, options: argparse.Namespace) -> None:
@@ -182,7 +186,7 @@ class Llama(Model):
         except ValueError as error:
             raise Refused(f"config.json: RoPE: {error}") from error
         q_width, kv_width = c.heads * c.head_dim, c.kv_heads * c.head_dim
-        self.blocks = []
+        self.blocks: list[dict[str, Any]] = []
         for i in range(c.layers):
             at, mlp = f"model.layers.{i}.self_attn.", f"model.layers.{i}.mlp."
             qkv = [(at + "q_proj", q_width), (at + "k_proj", kv_width), (at + "v_proj", kv_width)]
@@ -202,7 +206,7 @@ class Llama(Model):
             )
         self.last_norm = self.vector("model.norm.weight", c.hidden)
 
-    def layers(self, x: np.ndarray, positions: np.ndarray, feeds: list[Feed], cache: Cache) -> np.ndarray:
+    def layers(self, x: Array, positions: Array, feeds: list[Feed], cache: Cache) -> Array:
         c = self.config
         for i, block in enumerate(self.blocks):
             qkv = block["qkv"](rapt.rms_norm(x, block["attention_norm"], eps=c.eps))
@@ -227,10 +231,10 @@ class Gpt2(Model):
         super().__init__(checkpoint, options)
         c = self.config
         self.positions = checkpoint.read("transformer.wpe.weight", (c.max_positions, c.hidden))
-        self.blocks = []
+        self.blocks: list[dict[str, Any]] = []
         for i in range(c.layers):
 
-            def norm(name: str) -> list[np.ndarray]:
+            def norm(name: str) -> list[Array]:
                 return [self.vector(f"transformer.h.{i}.{name}.{part}", c.hidden) for part in ("weight", "bias")]
 
             def layer(name: str, outputs: int, inputs: int) -> Linear:
@@ -248,7 +252,7 @@ class Gpt2(Model):
             )
         self.last_norm = [self.vector(f"transformer.ln_f.{part}", c.hidden) for part in ("weight", "bias")]
 
-    def layers(self, x: np.ndarray, positions: np.ndarray, feeds: list[Feed], cache: Cache) -> np.ndarray:
+    def layers(self, x: Array, positions: Array, feeds: list[Feed], cache: Cache) -> Array:
         eps = self.config.eps
         # The first norm adds the embeddings of the positions, which become the sum.
         tokens, x = x, widen(self.positions[positions])
@@ -285,7 +289,7 @@ def fnv1a(value: int, data: bytes) -> int:
     return value
 
 
-def fnv1a_of_block(value: int, data: np.ndarray) -> int:
+def fnv1a_of_block(value: int, data: Array) -> int:
     count = len(data)
     lowest = np.zeros(count, np.uint8)  # of h before each byte
     for bit in (1, 2, 4, 8, 16, 32, 64, 128):
@@ -315,7 +319,7 @@ class Sequence:
     rejected: int = 0
     dump: Any = field(default=None, repr=False)
 
-    def take(self, row: np.ndarray) -> None:
+    def take(self, row: Array) -> None:
         """Count a row of logits, in which every NaN is the same one."""
         bits = row.view(np.uint32)
         bits = np.where((bits & 0x7FFFFFFF) > 0x7F800000, np.uint32(0x7FC00000), bits)
@@ -383,7 +387,7 @@ class Run:
             row += count
         return True
 
-    def take(self, feed: Feed, rows: np.ndarray, phase: str) -> None:
+    def take(self, feed: Feed, rows: Array, phase: str) -> None:
         sequence = self.sequences[feed.sequence]
         if sequence.fed < sequence.prompt:
             sequence.fed += len(feed.tokens)
@@ -405,7 +409,7 @@ class Run:
             sequence.accepted += 1
         self.cache.lengths[feed.sequence] = sequence.fed
 
-    def append(self, sequence: Sequence, row: np.ndarray, phase: str) -> None:
+    def append(self, sequence: Sequence, row: Array, phase: str) -> None:
         done = len(sequence.tokens) - sequence.prompt
         sequence.finished = done == self.options.generate
         if sequence.finished:
@@ -481,10 +485,10 @@ class JsonTokenizer:
             raise Refused(f"{path} cannot be read: {error}") from error
 
     def encode(self, text: str) -> list[int]:
-        return self.tokenizer.encode(text, add_special_tokens=False).ids
+        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
     def decode(self, tokens: list[int]) -> bytes:
-        return self.tokenizer.decode(tokens).encode()
+        return str(self.tokenizer.decode(tokens)).encode()
 
 
 def parser() -> argparse.ArgumentParser:

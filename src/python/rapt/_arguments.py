@@ -6,10 +6,11 @@ import inspect
 import operator
 import reprlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, Union
 
 import numpy as np
 
+Causal = Union[bool, np.bool_, Literal["bottom_right", "top_left"], None]
 LARGEST = (1 << 63) - 1  # of the integers that the library takes
 
 

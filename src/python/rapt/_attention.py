@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ctypes import byref, c_size_t, c_void_p
-from typing import Any, Literal, NamedTuple, Union, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from ._arguments import flag, type_choice
+from ._arguments import Causal, flag, type_choice
 from ._arrays import (
     Array,
     TensorLike,
@@ -28,7 +28,6 @@ from ._status import Status
 from ._threads import run_tasks, thread_count
 from ._workspace import SMALL, Workspace, kept_workspace, larger_workspace
 
-Causal = Union[bool, Literal["bottom_right", "top_left"], None]
 Arithmetic = Literal["default", "f32", "bf16", None]
 _GRADIENT_TYPES = {None: 0, "f32": F32}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arguments import LARGEST, choice, flag, integer, number, shown, type_choice
+from ._arguments import Causal, LARGEST, choice, flag, integer, number, shown, type_choice
 from ._arrays import (
     DTYPES,
     OUT_TYPES,
@@ -267,7 +267,7 @@ class AttentionCall:
 
     def set_visibility(
         self,
-        causal: bool | str | None,
+        causal: Causal,
         causal_offset: int | None,
         window_left: int | None,
         window_right: int | None,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, Union, overload
+from typing import Any, overload
 
 import numpy as np
 
-from ._arguments import choice, flag, integer, number
+from ._arguments import Causal, choice, flag, integer, number
 from ._arrays import (
     SUFFIXES,
     Array,
@@ -37,11 +37,10 @@ from ._library import BF16, C, CAUSAL, F16, F32, F64, REPEAT, SoftmaxOptions, ch
 from ._prepared import Prepared, joins
 from ._threads import run_tasks
 
-Causal = Union[bool, Literal["bottom_right", "top_left"], None]
 PIECE = 1 << 23  # elements of a call that a signal waits for
 
 
-def causal_fields(causal: Causal | np.bool_, causal_offset: int | None) -> dict[str, int]:
+def causal_fields(causal: Causal, causal_offset: int | None) -> dict[str, int]:
     """Of both structs of options."""
     if causal is None or isinstance(causal, np.bool_):
         causal = bool(causal)

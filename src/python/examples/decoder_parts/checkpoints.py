@@ -13,20 +13,22 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from .config import LARGEST_SIZE, Config, Refused, parse_config, parse_json
 
-DTYPES = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
+Array = npt.NDArray[Any]
+DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
 
 
 class Checkpoint(Protocol):
     config: Config
 
-    def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    def read(self, name: str, shape: tuple[int, ...]) -> Array:
         ...
 
 
-def read_file(path: Path, begin: int = 0, count: int = -1) -> np.ndarray:
+def read_file(path: Path, begin: int = 0, count: int = -1) -> Array:
     """Bytes of a file; -1: all."""
     try:
         with open(path, "rb") as file:
@@ -69,8 +71,11 @@ def _entry(value: Any, what: str, file: Path, body: int, body_size: int) -> _Ent
         if isinstance(value, dict)
         else (None, None, None)
     )
-    well_formed = isinstance(dtype, str) and isinstance(shape, list) and isinstance(offsets, list)
-    if not well_formed or len(value) != 3 or len(offsets) != 2:
+    if (
+        not (isinstance(dtype, str) and isinstance(shape, list) and isinstance(offsets, list))
+        or len(value) != 3
+        or len(offsets) != 2
+    ):
         raise Refused(f"{what} does not consist of dtype, shape and data_offsets")
     begin, end = (_whole_number(offset, what) for offset in offsets)
     if not begin <= end <= body_size:
@@ -183,7 +188,7 @@ class Safetensors:
             named[full] = entry
         return named
 
-    def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    def read(self, name: str, shape: tuple[int, ...]) -> Array:
         entry = self._entries.get(name)
         if entry is None:
             raise Refused(f"{name} is missing")
@@ -276,7 +281,7 @@ class Llama2c:
         if self._at != self._size:
             raise Refused("the .bin is longer than its sizes say")
 
-    def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    def read(self, name: str, shape: tuple[int, ...]) -> Array:
         if name not in self._offsets:
             raise Refused(f"{name} is missing")
         data = read_file(self._path, self._offsets[name], 4 * math.prod(shape))
@@ -285,7 +290,9 @@ class Llama2c:
 
 def open_checkpoint(path: Path, ignored_keys: list[str]) -> Checkpoint:
     """A folder is Hugging Face's, a file is llama2.c's."""
-    return Safetensors(path, ignored_keys) if path.is_dir() else Llama2c(path)
+    if path.is_dir():
+        return Safetensors(path, ignored_keys)
+    return Llama2c(path)
 
 
 # ---- a model whose weights follow from a seed
@@ -298,7 +305,7 @@ def _fnv1a(text: str) -> int:
     return value
 
 
-def _splitmix(state: int, first: int, count: int) -> np.ndarray:
+def _splitmix(state: int, first: int, count: int) -> Array:
     """Numbers first + 1 to first + count of SplitMix64 (Steele, Lea, Flood 2014) that starts at `state`."""
     z = np.arange(first + 1, first + count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(state)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -330,7 +337,7 @@ class Seeded:
         inputs = shape[0] if self.config.is_gpt2 and not is_head else shape[-1]  # GPT-2 has layers [inputs][outputs]
         return 6 + inputs.bit_length() // 2 - is_head
 
-    def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    def read(self, name: str, shape: tuple[int, ...]) -> Array:
         # The smallest number of a longer row is subnormal in f16.
         if shape[-1] >= 65536:
             raise Refused(f"{name}: a seed makes rows of less than 65536 elements")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 # No size that a checkpoint names is larger, so that the product of two sizes fits 64 bits.
 LARGEST_SIZE = 1 << 24
@@ -26,13 +26,13 @@ class Config:
     eps: float
     tied: bool  # the embedding is the head, too
     is_gpt2: bool = False  # layer norms, positions from a table, GELU
-    max_positions: int | None = None  # None: the checkpoint does not say
+    max_positions: int = 0  # 0: the checkpoint does not say
     qk_norm: bool = False  # every head of q and k has a norm before RoPE
     qkv_bias: bool = False
     o_bias: bool = False
     mlp_bias: bool = False
     dtype: str = "f32"  # of weights that are made from a seed
-    rope_layout: str = "halves"
+    rope_layout: Literal["halves", "pairs"] = "halves"
     rope: dict[str, Any] = field(default_factory=dict)  # the arguments of rapt.rope_frequencies
     eos: list[int] = field(default_factory=list)
 
@@ -266,7 +266,7 @@ def _llama_or_qwen(keys: Keys, model_type: str) -> Config:
         vocab=keys.size("vocab_size"),
         eps=keys.number("rms_norm_eps", 1e-6),
         tied=keys.flag("tie_word_embeddings"),
-        max_positions=keys.size("max_position_embeddings") if has_positions else None,
+        max_positions=keys.size("max_position_embeddings") if has_positions else 0,
         qk_norm=model_type == "qwen3",
         qkv_bias=model_type == "qwen2" or attention_bias,
         o_bias=model_type != "qwen2" and attention_bias,
