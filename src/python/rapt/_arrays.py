@@ -280,13 +280,19 @@ def check_output(array: Array, name: str, shape: tuple[int, ...], rapt_types: tu
     return writable(array, name)
 
 
-def refuse_overlap(array: Array, result: Array, name: str) -> None:
-    """For functions that check nothing: the output may be exactly the input, or be elsewhere."""
-    if address(result) != address(array) and _may_overlap(array, result):
-        raise ValueError(f"out overlaps {name} without being exactly {name}")
+def refuse_overlap(array: Array, result: Array, name: str, output: str = "out") -> None:
+    """For calls in which the library cannot see it: the output may be exactly the input, or be elsewhere."""
+    if not _is_same(array, result) and may_overlap(array, result):
+        raise ValueError(f"{output} overlaps {name} without being exactly {name}")
 
 
-def _may_overlap(array: Array, result: Array) -> bool:
+def _is_same(array: Array, result: Array) -> bool:
+    return address(result) == address(array) and all(
+        length == 1 or stride == other for length, stride, other in zip(array.shape, array.strides, result.strides)
+    )
+
+
+def may_overlap(array: Array, result: Array) -> bool:
     if not np.may_share_memory(array, result):
         return False
     try:
@@ -337,6 +343,10 @@ class Rows:
         self.stride = stride  # elements
         self.address = address(array)
         self.copied = copied
+
+    def at(self, row: int) -> int:
+        """The address of a row."""
+        return self.address + row * self.stride * self.array.itemsize
 
 
 def _row_stride(array: Array) -> int | None:

@@ -23,6 +23,7 @@ from ._arrays import (
 )
 from ._attention_call import BLOCK, AttentionCall, four_dimensions, zero_gaps
 from ._library import F32, F64, I8, AttentionGradients, AttentionOptions, C, check, count
+from ._pieces import run_all
 from ._prepared import Prepared, joins
 from ._status import Status
 from ._threads import run_tasks, thread_count
@@ -348,7 +349,13 @@ def pack_keys(k: Any) -> Any:
     )
     stride = strides_of((tokens,), keys.strides[-2:-1], keys.itemsize).token
     for head in np.ndindex(*outer):
-        check(C.rapt_attention_pack_keys(address(keys[head]), stride, 0, tokens, options, address(packed[head])))
+        of_keys, of_packed = address(keys[head]), address(packed[head])
+
+        def run(first: int, count: int) -> Any:
+            part = of_keys + first * keys.strides[-2]
+            return C.rapt_attention_pack_keys(part, stride, first, count, options, of_packed)
+
+        check(run_all(run, tokens, tokens * dim, BLOCK))
     return in_kind_of(k, packed)
 
 

@@ -7,23 +7,10 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ._arguments import choice
-from ._arrays import (
-    Array,
-    Rows,
-    TensorLike,
-    Torch,
-    address,
-    element_type,
-    empty,
-    in_kind_of,
-    input_rows,
-    output_rows,
-    refuse_overlap,
-)
+from ._arrays import Array, Rows, TensorLike, Torch, element_type, in_kind_of, input_rows, output_rows, refuse_overlap
 from ._library import ACTIVATION, BF16, C, F16, F32, F64, GatedOptions, check
+from ._pieces import PIECE, rows_in_pieces
 from ._prepared import Prepared, joins
-from ._rows import PIECE
-from ._threads import run_tasks
 
 Activation = Literal["silu", "gelu", "gelu_tanh"]
 
@@ -65,20 +52,8 @@ def _prepare_gated(gate: Any, up: TensorLike, activation: Activation, out: Any) 
     copied = "gate" if of_gate.copied else "up" if of_up.copied else ""
     kept = of_gate, of_up, rows
     if of_gate.array.size > PIECE:
-        return Prepared(_in_pieces, (*kept, options), returned, kept, copied)
+        return Prepared(rows_in_pieces, (C.rapt_gated, kept, options), returned, kept, copied)
     return Prepared(C.rapt_gated, (of_gate.address, of_up.address, rows.address, options), returned, kept, copied)
-
-
-def _in_pieces(gate: Rows, up: Rows, y: Rows, options: GatedOptions) -> None:
-    """Between pieces of a long call, handlers of signals run."""
-    size = gate.array.itemsize
-
-    def run(first: int, last: int, _: int) -> None:
-        piece = GatedOptions.from_buffer_copy(options)
-        piece.rows = last - first
-        check(C.rapt_gated(*(rows.address + first * rows.stride * size for rows in (gate, up, y)), piece))
-
-    run_tasks(run, gate.rows, 0, 1)
 
 
 # fmt: off
@@ -118,16 +93,26 @@ def gated_backward(gate: Any, up: TensorLike, dy: TensorLike, activation: Activa
 
     All have one shape and one type, f32 or f64. A TypeError is another type, a ValueError another shape or activation.
     """
-    arrays = [np.ascontiguousarray(rows.array) for rows in (*_inputs(gate, up)[:2], input_rows(dy, "dy"))]
-    if arrays[2].dtype != arrays[0].dtype:
-        raise TypeError(f"gate and dy have elements of {arrays[0].dtype.name} and {arrays[2].dtype.name}")
-    if arrays[2].shape != arrays[0].shape:
-        raise ValueError(f"gate has the shape {arrays[0].shape} and dy {arrays[2].shape}")
-    rapt_type = element_type(arrays[0], "gate")
+    of_gate, of_up, rapt_type = _inputs(gate, up)
+    of_dy, array = input_rows(dy, "dy"), of_gate.array
+    if of_dy.array.dtype != array.dtype:
+        raise TypeError(f"gate and dy have elements of {array.dtype.name} and {of_dy.array.dtype.name}")
+    if of_dy.array.shape != array.shape:
+        raise ValueError(f"gate has the shape {array.shape} and dy {of_dy.array.shape}")
     if rapt_type not in (F32, F64):
-        raise TypeError(f"gate has elements of {arrays[0].dtype.name}: gated_backward has f32 and f64")
-    of_gate, of_up, of_dy = (input_rows(array, "gate") for array in arrays)
-    dgate, dup = (empty(arrays[0].shape, rapt_type, arrays[0]) for _ in range(2))
+        raise TypeError(f"gate has elements of {array.dtype.name}: gated_backward has f32 and f64")
+    of_gate, of_up = _contiguous(of_gate), _contiguous(of_up)
+    dgate, of_dgate = output_rows(None, array.shape, rapt_type, array)
+    dup, of_dup = output_rows(None, array.shape, rapt_type, array)
     options = _options(rapt_type, activation, of_gate, of_up, of_dy)
-    check(C.rapt_gated_backward(of_gate.address, of_up.address, of_dy.address, address(dgate), address(dup), options))
+    arrays = of_gate, of_up, of_dy, of_dgate, of_dup
+    if array.size > PIECE:
+        check(rows_in_pieces(C.rapt_gated_backward, arrays, options))
+    else:
+        check(C.rapt_gated_backward(*(rows.address for rows in arrays), options))
     return in_kind_of(gate, dgate), in_kind_of(gate, dup)
+
+
+def _contiguous(rows: Rows) -> Rows:
+    """Gradients have the strides of their tensors."""
+    return rows if rows.array.flags.c_contiguous else input_rows(np.ascontiguousarray(rows.array), "gate")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from ctypes import c_double, c_float, c_int, c_int64, c_ssize_t, c_size_t, c_void_p
 from pathlib import Path
+from typing import TypeVar
 
 REPEAT = -(1 << (8 * ctypes.sizeof(c_ssize_t) - 1))  # RAPT_REPEAT
 
@@ -27,11 +28,21 @@ class MatrixStrides(ctypes.Structure):
     _fields_ = [("row", c_ssize_t), ("column", c_ssize_t)]
 
 
+Options = TypeVar("Options", bound="_Options")
+
+
 class _Options(ctypes.Structure):
     """A struct of options whose `size` is set."""
 
     def __init__(self, **fields: object) -> None:
         super().__init__(ctypes.sizeof(type(self)), **fields)
+
+    def changed(self: Options, **fields: object) -> Options:
+        """A copy with other numbers in these fields."""
+        copy = type(self).from_buffer_copy(self)
+        for name, value in fields.items():
+            setattr(copy, name, value)
+        return copy
 
 
 class SoftmaxOptions(_Options):

@@ -32,6 +32,7 @@ from ._arrays import (
 )
 from ._library import ARITHMETIC, BF16, F16, F32, F64, I4, I8, U4, C, LinearOptions, MatrixStrides, check
 from ._linear_errors import error
+from ._pieces import run_all
 from ._prepared import Prepared, joins
 from ._status import Status
 from ._threads import run_tasks, thread_count
@@ -190,9 +191,20 @@ def pack_weights(w: Any) -> PackedWeights:
     first = 0
     for part in parts:
         matrix, options.w_strides = input_matrix(part)
-        _check(C.rapt_linear_pack(address(matrix), first, len(part), options, address(data)), options)
+        _pack(matrix, first, options, {}, data)
         first += len(part)
     return PackedWeights(shape, SUFFIXES[types[0]], data)
+
+
+def _pack(matrix: Array, first: int, options: LinearOptions, numbers: dict[str, Array], data: Array) -> None:
+    """The outputs of a layer from `first` on. The numbers are fields of the options that have a row for each output."""
+
+    def run(begin: int, count: int) -> Any:
+        part = options.changed(**{name: address(array) + begin * array.strides[0] for name, array in numbers.items()})
+        w = address(matrix) + begin * matrix.strides[0]
+        return C.rapt_linear_pack(w, first + begin, count, part, address(data))
+
+    _check(run_all(run, len(matrix), matrix.size, BLOCK), options)
 
 
 def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[Array, Array]:
@@ -219,7 +231,12 @@ def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[Array, Arra
     groups = 0 if inputs == 0 else -(-inputs // (group or inputs))
     q = np.empty((rows, inputs), np.int8) if type == "i8" else np.empty((rows, (inputs + 1) // 2), np.uint8)
     scales = np.empty((rows, groups), np.float32)
-    check(C.rapt_quantize_rows(address(matrix), x_type, 0, rows, inputs, group, q_type, address(q), address(scales)))
+
+    def run(first: int, count: int) -> Any:
+        of_x, of_q, of_scales = (address(array) + first * array.strides[0] for array in (matrix, q, scales))
+        return C.rapt_quantize_rows(of_x, x_type, 0, count, inputs, group, q_type, of_q, of_scales)
+
+    check(run_all(run, rows, matrix.size))
     return in_kind_of(x, q), in_kind_of(x, scales)
 
 
@@ -286,19 +303,22 @@ def dequantize_rows(
     _check_parts(type, zeros, codebook)
     groups = 0 if inputs == 0 else -(-inputs // (group or inputs))
     shape = len(matrix), groups
-    kept: list[Array | None] = [
+    of_groups = [
         None if x is None else np.ascontiguousarray(broadcast(as_numbers(x, name, F32), shape, name))
         for name, x in (("scales", scales), ("offsets", offsets))
     ]
-    kept.append(None if zeros is None else _zeros(zeros, shape))
-    kept.append(None if codebook is None else _codebook(codebook))
-    scale_at, offset_at, zero_at, codebook_at = (None if x is None else address(x) for x in kept)
+    of_groups.insert(1, None if zeros is None else _zeros(zeros, shape))
+    numbers = None if codebook is None else _codebook(codebook)
+    of_codebook = None if numbers is None else address(numbers)
     y = np.empty((len(matrix), inputs), DTYPES[y_type])
-    check(
-        C.rapt_dequantize_rows(
-            address(matrix), q_type, *y.shape, group, scale_at, zero_at, offset_at, codebook_at, address(y), y_type, 0
+
+    def run(first: int, count: int) -> Any:
+        of_q, of_y, *parts = (
+            None if array is None else address(array) + first * array.strides[0] for array in (matrix, y, *of_groups)
         )
-    )
+        return C.rapt_dequantize_rows(of_q, q_type, count, inputs, group, *parts, of_codebook, of_y, y_type, 0)
+
+    check(run_all(run, len(matrix), y.size))
     result: Array = in_kind_of(q, y)
     return result
 
@@ -361,16 +381,17 @@ def pack_quantized(
         options.w_scale_type = next(iter(types.values()))
     if zeros is not None:
         kept["w_zeros"] = _zeros(zeros, (shape[0], groups))
-    if codebook is not None:
-        kept["w_codebook"] = _codebook(codebook)
+    codes = None if codebook is None else _codebook(codebook)
     if shape[0] == 0:  # the library writes nothing, not even a header that names parts
         options = _packed_options(shape, w_type)
         options.scale_group = scale_group
         return PackedWeights(shape, type, np.zeros(_count(C.rapt_linear_packed_length, options), np.uint8), scale_group)
     for name, array in kept.items():
         setattr(options, name, address(array))
+    if codes is not None:
+        options.w_codebook = address(codes)
     data = np.empty(_count(C.rapt_linear_packed_length, options), np.uint8)
-    _check(C.rapt_linear_pack(address(matrix), 0, shape[0], options, address(data)), options)
+    _pack(matrix, 0, options, kept, data)
     return PackedWeights(shape, type, data, scale_group)
 
 

@@ -23,9 +23,8 @@ from ._arrays import (
     output_rows,
 )
 from ._library import BF16, C, F16, F32, F64, NormBackwardOptions, NormOptions, check
+from ._pieces import PIECE, refuse_overlaps, rows_in_pieces
 from ._prepared import Prepared, joins
-from ._rows import PIECE
-from ._threads import run_tasks
 
 _TYPES = (F32, F64, F16, BF16)
 
@@ -86,23 +85,18 @@ def _prepare(
     kept = rows, flat, sums, parameters
     copied = "x" if rows.copied else ""
     if rows.array.size > PIECE:
-        return Prepared(_in_pieces, (function, rows, flat, options), returned, kept, copied)
+        others = {"weight": parameters[0], "bias": parameters[1]}
+        refuse_overlaps(result, {"x": rows.array}, {**others, "residual": None if sums is None else sums.array})
+        if sums is not None:
+            refuse_overlaps(sums.array, {}, {**others, "x": rows.array}, "residual")
+        return Prepared(
+            rows_in_pieces, (function, (rows, flat), options, partial(_residual, sums)), returned, kept, copied
+        )
     return Prepared(function, (rows.address, flat.address, options), returned, kept, copied)
 
 
-def _in_pieces(function: Any, rows: Rows, results: Rows, options: NormOptions) -> None:
-    """Between pieces of a long call, handlers of signals run."""
-    size = rows.array.itemsize
-
-    def run(first: int, last: int, _: int) -> None:
-        piece = NormOptions.from_buffer_copy(options)
-        piece.rows = last - first
-        if options.residual:
-            piece.residual = options.residual + first * options.residual_stride * size
-        x, y = rows.address + first * rows.stride * size, results.address + first * results.stride * size
-        check(function(x, y, piece))
-
-    run_tasks(run, rows.rows, 0, 1)
+def _residual(sums: Rows | None, first: int) -> dict[str, int]:
+    return {} if sums is None else {"residual": sums.at(first)}
 
 
 # fmt: off
@@ -173,6 +167,11 @@ joins(rms_norm, partial(_prepare, "rms_norm"))
 joins(layer_norm, partial(_prepare, "layer_norm"))
 
 
+def _accumulate(first: int) -> dict[str, int]:
+    """dweight and dbias are sums over the rows, which go on from one piece to the next."""
+    return {"accumulate": int(first > 0)}
+
+
 def _backward(
     name: str, x: Any, dy: TensorLike, weight: TensorLike | None, eps: float, plus_one: bool, out: Any
 ) -> tuple[Any, ...]:
@@ -194,7 +193,12 @@ def _backward(
         dweight=_address(dweight),
         dbias=_address(dbias),
     )
-    check(getattr(C, f"rapt_{name}_backward")(x_rows.address, dy_rows.address, flat.address, options))
+    function = getattr(C, f"rapt_{name}_backward")
+    if x_rows.array.size > PIECE:
+        refuse_overlaps(result, {"x": x_rows.array, "dy": dy_rows.array}, {"weight": factors})
+        check(rows_in_pieces(function, (x_rows, dy_rows, flat), options, _accumulate))
+    else:
+        check(function(x_rows.address, dy_rows.address, flat.address, options))
     dx = out if out is not None else in_kind_of(x, result)
     return (dx, *(in_kind_of(x, sums) for sums in (dweight, dbias) if sums is not None))
 

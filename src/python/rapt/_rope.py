@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -25,9 +26,8 @@ from ._arrays import (
     tensor_strides,
 )
 from ._library import BF16, F16, F32, F64, REPEAT, C, RopeFrequencyOptions, RopeOptions, check
+from ._pieces import PIECE, in_pieces, refuse_overlaps
 from ._prepared import Prepared, joins
-from ._rows import PIECE
-from ._threads import run_tasks
 
 Layout = Literal["halves", "pairs", None]
 LAYOUTS = {None: 0, "halves": 0, "pairs": 1}
@@ -76,13 +76,15 @@ def _prepare_rope(
         attention_factor=factor,
         backward=flag(backward, "backward"),
     )
-    kept = array, result, radians, _set_positions(options, positions, shape)
+    rows = _set_positions(options, positions, shape)
+    kept = array, result, radians, rows
     returned = out if out is not None else in_kind_of(x, result)
     copied = "" if array is given else "x"
     if array.size == 0:
         return Prepared(_nothing, (), returned, kept, copied)
     if array.size > PIECE:
-        return Prepared(_in_pieces, (array, result, options), returned, kept, copied)
+        refuse_overlaps(result, {"x": array}, {"frequencies": radians, "positions": rows})
+        return Prepared(in_pieces, (partial(_piece, array, result, options), shape[2]), returned, kept, copied)
     return Prepared(C.rapt_rope, (address(array), address(result), options), returned, kept, copied)
 
 
@@ -110,20 +112,14 @@ def _nothing() -> None:
     pass
 
 
-def _in_pieces(x: Array, y: Array, options: RopeOptions) -> None:
-    """Between pieces of a long call, handlers of signals run."""
-    of_x, of_y = address(x), address(y)
-
-    def run(first: int, last: int, _: int) -> None:
-        piece = RopeOptions.from_buffer_copy(options)
-        piece.tokens = last - first
-        if options.positions:
-            piece.positions = options.positions + 8 * first
-        else:
-            piece.first_position += first
-        check(C.rapt_rope(of_x + first * x.strides[-2], of_y + first * y.strides[-2], piece))
-
-    run_tasks(run, options.tokens, 0, 1)
+def _piece(x: Array, y: Array, options: RopeOptions, first: int, count: int) -> Any:
+    """A part of the tokens."""
+    part = options.changed(tokens=count)
+    if options.positions:
+        part.positions = options.positions + 8 * first
+    else:
+        part.first_position = options.first_position + first
+    return C.rapt_rope(address(x) + first * x.strides[-2], address(y) + first * y.strides[-2], part)
 
 
 # fmt: off

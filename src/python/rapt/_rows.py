@@ -34,11 +34,10 @@ from ._arrays import (
     output_rows,
 )
 from ._library import BF16, C, CAUSAL, F16, F32, F64, REPEAT, SoftmaxOptions, check
+from ._pieces import PIECE, in_pieces, refuse_overlaps, run_all
 from ._prepared import Prepared, joins
-from ._threads import run_tasks
 
 Causal = Union[bool, Literal["bottom_right", "top_left"], None]
-PIECE = 1 << 23  # elements of a call that a signal waits for
 
 
 def causal_fields(causal: Causal | np.bool_, causal_offset: int | None) -> dict[str, int]:
@@ -108,7 +107,7 @@ class _Options:
         causal_offset: int | None = None,
         empty_rows_are_zero: bool = False,
     ) -> None:
-        self.kept: list[Array] = []
+        self.kept: dict[str, Array] = {}
         ndim = rows.array.ndim
         fields: dict[str, Any] = {"scale": scale_field(scale), "softcap": number(softcap, "softcap")}
         causality = causal_fields(causal, causal_offset)
@@ -122,22 +121,22 @@ class _Options:
         if bias is not None:
             array = _along(as_numbers(bias, "bias", arithmetic), axis, ndim)
             array, fields["bias_stride"] = _matrix(array, rows, "bias")
-            fields["bias"] = self._address(array)
+            fields["bias"] = self._address(array, "bias")
         if mask is not None:
             array, fields["mask_stride"] = _matrix(_along(as_mask(mask, "mask"), axis, ndim), rows, "mask")
-            fields["mask"] = self._address(array)
+            fields["mask"] = self._address(array, "mask")
         if row_lengths is not None:
             fields["row_lengths"] = self._per_row(_lengths(row_lengths).astype(np.uintp), "row_lengths", rows)
         if sinks is not None:
             fields["sinks"] = self._per_row(as_numbers(sinks, "sinks", arithmetic), "sinks", rows)
         self.struct = SoftmaxOptions(**fields)
 
-    def _address(self, array: Array) -> int:
-        self.kept.append(array)
+    def _address(self, array: Array, name: str) -> int:
+        self.kept[name] = array
         return address(array)
 
     def _per_row(self, array: Array, name: str, rows: Rows) -> int:
-        return self._address(np.ascontiguousarray(broadcast(array, rows.array.shape[:-1], name)))
+        return self._address(np.ascontiguousarray(broadcast(array, rows.array.shape[:-1], name)), name)
 
 
 def _lengths(x: Any) -> Array:
@@ -159,9 +158,11 @@ def _causal_lengths(shape: tuple[int, ...], lengths: Any, causal: int, causal_of
     return np.where(lengths > cols, lengths, np.minimum(lengths, seen))  # the library refuses too long a row
 
 
-def _from_row(options: SoftmaxOptions, first: int, rows: Rows, arithmetic: int) -> SoftmaxOptions:
+def _from_row(options: SoftmaxOptions | None, first: int, rows: Rows, arithmetic: int) -> SoftmaxOptions | None:
     """The options of the rows from `first` on."""
-    piece = SoftmaxOptions.from_buffer_copy(options)
+    if options is None:
+        return None
+    piece = options.changed()
     size = 8 if arithmetic == F64 else 4
     if options.bias and options.bias_stride != REPEAT:
         piece.bias = options.bias + first * options.bias_stride * size
@@ -178,19 +179,17 @@ def _from_row(options: SoftmaxOptions, first: int, rows: Rows, arithmetic: int) 
     return piece
 
 
-def _in_pieces(
-    function: Callable[..., int], rows: Rows, results: Rows, options: SoftmaxOptions | None, arithmetic: int
-) -> None:
-    """Between pieces of a long call, handlers of signals run."""
-    x_step, y_step = rows.stride * rows.array.itemsize, results.stride * results.array.itemsize
-    strides = () if function in _LOGSUMEXP.values() else (results.stride,)
-
-    def run(first: int, last: int, _: int) -> None:
-        piece = None if options is None else _from_row(options, first, rows, arithmetic)
-        x, y = rows.address + first * x_step, results.address + first * y_step
-        check(function(x, rows.stride, y, *strides, last - first, rows.cols, piece))
-
-    run_tasks(run, rows.rows, 0, 1)
+def _piece(
+    function: Callable[..., int],
+    rows: Rows,
+    results: Rows,
+    options: SoftmaxOptions | None,
+    arithmetic: int,
+    first: int,
+    count: int,
+) -> int:
+    x, y, part = rows.at(first), results.at(first), _from_row(options, first, rows, arithmetic)
+    return function(x, rows.stride, y, results.stride, count, rows.cols, part)
 
 
 _FUNCTIONS = {
@@ -267,7 +266,9 @@ def _prepare_rows(
     kept = (rows, flat, options)
     call: Prepared[Any]
     if array.size > PIECE:
-        call = Prepared(_in_pieces, (function, rows, flat, struct, arithmetic), returned, kept)
+        refuse_overlaps(flat.array, {"x": array}, options.kept if options is not None else {})
+        piece = partial(_piece, function, rows, flat, struct, arithmetic)
+        call = Prepared(in_pieces, (piece, rows.rows), returned, kept, "x" if rows.copied else "")
     else:
         arguments = (rows.address, rows.stride, flat.address, flat.stride, rows.rows, rows.cols, struct)
         call = Prepared(function, arguments, returned, kept, "x" if rows.copied else "")
@@ -406,13 +407,27 @@ joins(softmax, partial(_prepare_rows, "softmax"))
 joins(log_softmax, partial(_prepare_rows, "log_softmax"))
 
 
+def _logsumexp_piece(
+    rows: Rows, totals: Rows, options: SoftmaxOptions | None, arithmetic: int, first: int, count: int
+) -> Any:
+    part = _from_row(options, first, rows, arithmetic)
+    return _LOGSUMEXP[arithmetic](rows.at(first), rows.stride, totals.at(first), count, rows.cols, part)
+
+
 def _logsumexp_of_16_bits(
-    call: Prepared[Any], x: Array, wide: Array, total: Array, result: Array, rapt_type: int
-) -> int:
-    _WIDENED[rapt_type](address(x), address(wide), x.size)
-    status = call.status()
+    source: Rows,
+    wide: Rows,
+    totals: Rows,
+    results: Rows,
+    options: SoftmaxOptions | None,
+    rapt_type: int,
+    first: int,
+    count: int,
+) -> Any:
+    _WIDENED[rapt_type](source.at(first), wide.at(first), count * wide.cols)
+    status = _logsumexp_piece(wide, totals, options, F32, first, count)
     if not status:
-        _NARROWED[rapt_type](address(total), address(result), total.size)
+        _NARROWED[rapt_type](totals.at(first), results.at(first), count)
     return status
 
 
@@ -457,18 +472,22 @@ def _prepare_logsumexp(
     returned = out if out is not None else in_kind_of(x, result)
     total = result if is_wide else empty(shape, F32)
     totals = Rows(total.reshape(-1), total.size, 1, 1)
-    kept = (rows, totals, options, result)
+    kept = (rows, totals, options, source, result)
     copied = "x" if rows.copied or source is not moved else ""
-    function = _LOGSUMEXP[arithmetic]
+    if is_wide:
+        piece = partial(_logsumexp_piece, rows, totals, options.struct, arithmetic)
+    else:
+        of_source, results = Rows(source, rows.rows, rows.cols, rows.cols), Rows(result, rows.rows, 1, 1)
+        piece = partial(_logsumexp_of_16_bits, of_source, rows, totals, results, options.struct, rapt_type)
     call: Prepared[Any]
     if rows.array.size > PIECE:
-        call = Prepared(_in_pieces, (function, rows, totals, options.struct, arithmetic), returned, kept, copied)
-    else:
+        refuse_overlaps(result, {}, options.kept)
+        call = Prepared(in_pieces, (piece, rows.rows), returned, kept, copied)
+    elif is_wide:
         arguments = (rows.address, rows.stride, totals.address, rows.rows, rows.cols, options.struct)
-        call = Prepared(function, arguments, returned, kept, copied)
-    if not is_wide:
-        arrays = (source, rows.array, total, result)
-        call = Prepared(_logsumexp_of_16_bits, (call, *arrays, rapt_type), returned, kept, copied)
+        call = Prepared(_LOGSUMEXP[arithmetic], arguments, returned, kept, copied)
+    else:
+        call = Prepared(piece, (0, rows.rows), returned, kept, copied)
     if is_last:
         return call
     return Prepared(_run_along, (call.status, (moved, np.moveaxis(given, axis, -1))), returned, kept)
@@ -539,25 +558,12 @@ def softmax_backward(y: Any, dy: Any, scale: float = 1.0, *, out: Any = None) ->
     scale = number(scale, "scale")
     result, flat = output_rows(out, y_rows.array.shape, rapt_type, y_rows.array)
     function = getattr(C, f"rapt_softmax_backward_{SUFFIXES[rapt_type]}")
-    size = y_rows.array.itemsize
 
-    def run(first: int, last: int, _: int) -> None:
-        check(
-            function(
-                y_rows.address + first * y_rows.stride * size,
-                y_rows.stride,
-                dy_rows.address + first * dy_rows.stride * size,
-                dy_rows.stride,
-                flat.address + first * flat.stride * size,
-                flat.stride,
-                last - first,
-                y_rows.cols,
-                scale,
-            )
-        )
+    def run(first: int, count: int) -> Any:
+        of_y, of_dy, of_dx = y_rows.at(first), dy_rows.at(first), flat.at(first)
+        return function(of_y, y_rows.stride, of_dy, dy_rows.stride, of_dx, flat.stride, count, y_rows.cols, scale)
 
     if y_rows.array.size > PIECE:
-        run_tasks(run, y_rows.rows, 0, 1)
-    else:
-        run(0, y_rows.rows, 0)
+        refuse_overlaps(result, {"y": y_rows.array, "dy": dy_rows.array}, {})
+    check(run_all(run, y_rows.rows, y_rows.array.size))
     return out if out is not None else in_kind_of(y, result)
