@@ -43,12 +43,12 @@ def _options(rapt_type: int, activation: Activation, gate: Rows, up: Rows, y: Ro
 
 def _prepare_gated(gate: Any, up: TensorLike, activation: Activation, out: Any) -> Prepared[Any]:
     of_gate, of_up, rapt_type = _inputs(gate, up)
-    result, rows = output_rows(out, of_gate.array.shape, rapt_type, of_gate.array)
+    rows = output_rows(out, of_gate, rapt_type)
     if out is not None:
         for array, name in ((of_gate.array, "gate"), (of_up.array, "up")):
-            refuse_overlap(array, result, name)
+            refuse_overlap(array, rows.array, name)
     options = _options(rapt_type, activation, of_gate, of_up, rows)
-    returned = out if out is not None else in_kind_of(gate, result)
+    returned = out if out is not None else in_kind_of(gate, rows.array)
     copied = "gate" if of_gate.copied else "up" if of_up.copied else ""
     kept = of_gate, of_up, rows
     if of_gate.array.size > PIECE:
@@ -102,15 +102,14 @@ def gated_backward(gate: Any, up: TensorLike, dy: TensorLike, activation: Activa
     if rapt_type not in (F32, F64):
         raise TypeError(f"gate has elements of {array.dtype.name}: gated_backward has f32 and f64")
     of_gate, of_up = _contiguous(of_gate), _contiguous(of_up)
-    dgate, of_dgate = output_rows(None, array.shape, rapt_type, array)
-    dup, of_dup = output_rows(None, array.shape, rapt_type, array)
+    dgate, dup = output_rows(None, of_gate, rapt_type), output_rows(None, of_gate, rapt_type)
     options = _options(rapt_type, activation, of_gate, of_up, of_dy)
-    arrays = of_gate, of_up, of_dy, of_dgate, of_dup
+    arrays = of_gate, of_up, of_dy, dgate, dup
     if array.size > PIECE:
         check(rows_in_pieces(C.rapt_gated_backward, arrays, options))
     else:
         check(C.rapt_gated_backward(*(rows.address for rows in arrays), options))
-    return in_kind_of(gate, dgate), in_kind_of(gate, dup)
+    return in_kind_of(gate, dgate.array), in_kind_of(gate, dup.array)
 
 
 def _contiguous(rows: Rows) -> Rows:

@@ -26,9 +26,9 @@ from ._arrays import (
     broadcast,
     element_type,
     empty,
+    given_rows,
     in_kind_of,
     input_matrix,
-    output_rows,
 )
 from ._library import ARITHMETIC, BF16, F16, F32, F64, I4, I8, U4, C, LinearOptions, MatrixStrides, check
 from ._linear_errors import error
@@ -497,16 +497,16 @@ class _Call:
             shape = (*self.rows_shape, self.outputs)
         if out is None:
             return empty(shape, o.y_type, like)
-        result, flat = output_rows(out, shape, o.y_type, like)
-        o.y_stride = flat.stride
+        result = given_rows(out, "out", shape, o.y_type)
+        o.y_stride = result.stride
         if y_rows is not None:
-            rows = _row_list(y_rows, "y_rows", len(result), "out")
+            rows = _row_list(y_rows, "y_rows", shape[0], "out")
             if rows.shape != self.rows_shape:
                 raise ValueError(f"y_rows has the shape {rows.shape}, not {self.rows_shape}")
             if len(np.unique(rows)) != len(rows):
                 raise ValueError("y_rows has a row twice")
             o.y_rows = self.keep(rows)
-        return result
+        return result.array
 
     def set_bias(self, bias: Any) -> None:
         numbers = as_numbers(bias, "bias", arithmetic_type(self.options.x_type))

@@ -17,6 +17,7 @@ from ._arrays import (
     as_array,
     as_output,
     element_type,
+    given_rows,
     gradient_rows,
     in_kind_of,
     input_rows,
@@ -61,7 +62,7 @@ def _prepare(
     if rapt_type not in _TYPES:
         raise TypeError(f"x has elements of {rows.array.dtype.name}, and {name} has f32, f64, f16 and bf16")
     parameters = _parameter(weight, "weight", rows), _parameter(bias, "bias", rows)
-    result, flat = output_rows(out, rows.array.shape, rapt_type, rows.array)
+    flat = output_rows(out, rows, rapt_type)
     options = NormOptions(
         type=rapt_type,
         weight_plus_one=int(flag(weight_plus_one, "weight_plus_one")),
@@ -78,15 +79,15 @@ def _prepare(
         given = as_output(residual, "residual")
         if given.dtype != rows.array.dtype:
             raise TypeError(f"x has elements of {rows.array.dtype.name} and residual {given.dtype.name}")
-        _, sums = output_rows(given, rows.array.shape, rapt_type, rows.array, "residual")
+        sums = given_rows(given, "residual", rows.array.shape, rapt_type)
         options.residual, options.residual_stride = sums.address, sums.stride
-    returned = out if out is not None else in_kind_of(x, result)
+    returned = out if out is not None else in_kind_of(x, flat.array)
     function = getattr(C, f"rapt_{name}")
     kept = rows, flat, sums, parameters
     copied = "x" if rows.copied else ""
     if rows.array.size > PIECE:
         others = {"weight": parameters[0], "bias": parameters[1]}
-        refuse_overlaps(result, {"x": rows.array}, {**others, "residual": None if sums is None else sums.array})
+        refuse_overlaps(flat.array, {"x": rows.array}, {**others, "residual": None if sums is None else sums.array})
         if sums is not None:
             refuse_overlaps(sums.array, {}, {**others, "x": rows.array}, "residual")
         return Prepared(
@@ -179,7 +180,7 @@ def _backward(
     factors = _parameter(weight, "weight", x_rows)
     dweight = np.zeros(x_rows.cols, x_rows.array.dtype)
     dbias = np.zeros(x_rows.cols, x_rows.array.dtype) if name == "layer_norm" else None
-    result, flat = output_rows(out, x_rows.array.shape, rapt_type, x_rows.array)
+    flat = output_rows(out, x_rows, rapt_type)
     options = NormBackwardOptions(
         type=rapt_type,
         weight_plus_one=int(flag(plus_one, "weight_plus_one")),
@@ -195,11 +196,11 @@ def _backward(
     )
     function = getattr(C, f"rapt_{name}_backward")
     if x_rows.array.size > PIECE:
-        refuse_overlaps(result, {"x": x_rows.array, "dy": dy_rows.array}, {"weight": factors})
+        refuse_overlaps(flat.array, {"x": x_rows.array, "dy": dy_rows.array}, {"weight": factors})
         check(rows_in_pieces(function, (x_rows, dy_rows, flat), options, _accumulate))
     else:
         check(function(x_rows.address, dy_rows.address, flat.address, options))
-    dx = out if out is not None else in_kind_of(x, result)
+    dx = out if out is not None else in_kind_of(x, flat.array)
     return (dx, *(in_kind_of(x, sums) for sums in (dweight, dbias) if sums is not None))
 
 

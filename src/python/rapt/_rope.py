@@ -70,19 +70,23 @@ def _prepare_rope(
         tokens=shape[2],
         head_dim=shape[3],
         rotary_dim=2 * len(radians),
-        x_strides=tensor_strides(array),
-        y_strides=tensor_strides(result),
         frequencies=address(radians),
         attention_factor=factor,
         backward=flag(backward, "backward"),
     )
+    is_long = array.size > PIECE
+    # Of contiguous arrays, the library knows the strides. A piece is not contiguous.
+    if is_long or not array.flags.c_contiguous:
+        options.x_strides = tensor_strides(array)
+    if is_long or not result.flags.c_contiguous:
+        options.y_strides = tensor_strides(result)
     rows = _set_positions(options, positions, shape)
     kept = array, result, radians, rows
     returned = out if out is not None else in_kind_of(x, result)
     copied = "" if array is given else "x"
     if array.size == 0:
         return Prepared(_nothing, (), returned, kept, copied)
-    if array.size > PIECE:
+    if is_long:
         refuse_overlaps(result, {"x": array}, {"frequencies": radians, "positions": rows})
         return Prepared(in_pieces, (partial(_piece, array, result, options), shape[2]), returned, kept, copied)
     return Prepared(C.rapt_rope, (address(array), address(result), options), returned, kept, copied)

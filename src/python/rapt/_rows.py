@@ -22,7 +22,6 @@ from ._arrays import (
     as_mask,
     as_numbers,
     as_output,
-    as_rows,
     broadcast,
     broadcast_rows,
     check_output,
@@ -32,6 +31,7 @@ from ._arrays import (
     in_kind_of,
     input_rows,
     output_rows,
+    row_stride,
 )
 from ._library import BF16, C, CAUSAL, F16, F32, F64, REPEAT, SoftmaxOptions, check
 from ._pieces import PIECE, in_pieces, refuse_overlaps, run_all
@@ -70,12 +70,11 @@ def scale_field(scale: float | None) -> float:
 
 def _matrix(array: Array, rows: Rows, name: str) -> tuple[Array, int]:
     """A matrix of the options, in the shape of x, and its stride. One row may serve all rows."""
-    whole = broadcast_rows(array, rows.array.shape, name)
-    if all(length == 1 or stride == 0 for length, stride in zip(whole.shape[:-1], whole.strides[:-1])):
-        return whole, REPEAT
-    flat = as_rows(whole) or as_rows(np.ascontiguousarray(whole))
-    assert flat is not None  # of a contiguous array
-    return flat.array, flat.stride
+    array, strides = broadcast_rows(array, rows.array.shape, name)
+    stride = row_stride(rows.array.shape, strides, array.itemsize)
+    if stride is None or 0 < stride < rows.cols:
+        return np.ascontiguousarray(np.broadcast_to(array, rows.array.shape)), rows.cols
+    return array, stride or REPEAT
 
 
 def _along(array: Array, axis: int, ndim: int) -> Array:
@@ -137,6 +136,22 @@ class _Options:
 
     def _per_row(self, array: Array, name: str, rows: Rows) -> int:
         return self._address(np.ascontiguousarray(broadcast(array, rows.array.shape[:-1], name)), name)
+
+
+def _options(rows: Rows, arithmetic: int, axis: int, *given: Any) -> _Options | None:
+    """None where all are defaults."""
+    scale, softcap, bias, mask, row_lengths, sinks, causal, causal_offset, empty_rows_are_zero = given
+    if (
+        scale is None and type(softcap) is float and softcap == 0 and bias is None and mask is None
+        and row_lengths is None and sinks is None and causal is False and causal_offset is None
+        and empty_rows_are_zero is False
+    ):  # fmt: skip
+        return None
+    return _Options(rows, arithmetic, axis, *given)
+
+
+def _operands(options: _Options | None) -> dict[str, Array]:
+    return {} if options is None else options.kept
 
 
 def _lengths(x: Any) -> Array:
@@ -244,29 +259,23 @@ def _prepare_rows(
     if function is None:
         raise TypeError(f"x has elements of {array.dtype.name}, and {name} has f32, f64, f16 and bf16")
     arithmetic = arithmetic_type(rapt_type)
-    options = None
-    if (
-        scale is not None or softcap != 0 or bias is not None or mask is not None or row_lengths is not None
-        or sinks is not None or causal is not False or causal_offset is not None or empty_rows_are_zero is not False
-    ):  # fmt: skip
-        options = _Options(
-            rows, arithmetic, axis, scale, softcap, bias, mask, row_lengths, sinks, causal, causal_offset,
-            empty_rows_are_zero,
-        )  # fmt: skip
+    options = _options(
+        rows, arithmetic, axis, scale, softcap, bias, mask, row_lengths, sinks, causal, causal_offset,
+        empty_rows_are_zero,
+    )  # fmt: skip
     is_last = axis == array.ndim - 1
-    if is_last:
-        result, flat = output_rows(out, array.shape, rapt_type, array)
-    else:
+    flat = output_rows(out if is_last else None, rows, rapt_type)
+    result = flat.array
+    if not is_last:
         shape = list(array.shape[:-1])
         shape.insert(axis, array.shape[-1])
         result = _any_output(out, tuple(shape), rapt_type, array)
-        _, flat = output_rows(None, array.shape, rapt_type, array)
     returned = out if out is not None else in_kind_of(x, result)
     struct = None if options is None else options.struct
     kept = (rows, flat, options)
     call: Prepared[Any]
     if array.size > PIECE:
-        refuse_overlaps(flat.array, {"x": array}, options.kept if options is not None else {})
+        refuse_overlaps(flat.array, {"x": array}, _operands(options))
         piece = partial(_piece, function, rows, flat, struct, arithmetic)
         call = Prepared(in_pieces, (piece, rows.rows), returned, kept, "x" if rows.copied else "")
     else:
@@ -456,10 +465,11 @@ def _prepare_logsumexp(
     is_wide = rapt_type == arithmetic
     source = moved if is_wide or moved.flags.c_contiguous else np.ascontiguousarray(moved)
     rows = input_rows(moved if is_wide else empty(moved.shape, F32), "x")
-    options = _Options(
+    options = _options(
         rows, arithmetic, axis, scale, softcap, bias, mask, row_lengths, sinks, causal, causal_offset,
         empty_rows_are_zero,
     )  # fmt: skip
+    struct = None if options is None else options.struct
     shape = moved.shape[:-1]
     if out is None:
         result = empty(shape, rapt_type, given)
@@ -475,16 +485,16 @@ def _prepare_logsumexp(
     kept = (rows, totals, options, source, result)
     copied = "x" if rows.copied or source is not moved else ""
     if is_wide:
-        piece = partial(_logsumexp_piece, rows, totals, options.struct, arithmetic)
+        piece = partial(_logsumexp_piece, rows, totals, struct, arithmetic)
     else:
         of_source, results = Rows(source, rows.rows, rows.cols, rows.cols), Rows(result, rows.rows, 1, 1)
-        piece = partial(_logsumexp_of_16_bits, of_source, rows, totals, results, options.struct, rapt_type)
+        piece = partial(_logsumexp_of_16_bits, of_source, rows, totals, results, struct, rapt_type)
     call: Prepared[Any]
     if rows.array.size > PIECE:
-        refuse_overlaps(result, {}, options.kept)
+        refuse_overlaps(result, {}, _operands(options))
         call = Prepared(in_pieces, (piece, rows.rows), returned, kept, copied)
     elif is_wide:
-        arguments = (rows.address, rows.stride, totals.address, rows.rows, rows.cols, options.struct)
+        arguments = (rows.address, rows.stride, totals.address, rows.rows, rows.cols, struct)
         call = Prepared(_LOGSUMEXP[arithmetic], arguments, returned, kept, copied)
     else:
         call = Prepared(piece, (0, rows.rows), returned, kept, copied)
@@ -556,7 +566,7 @@ def softmax_backward(y: Any, dy: Any, scale: float = 1.0, *, out: Any = None) ->
     """
     y_rows, dy_rows, rapt_type = gradient_rows(y, "y", dy)
     scale = number(scale, "scale")
-    result, flat = output_rows(out, y_rows.array.shape, rapt_type, y_rows.array)
+    flat = output_rows(out, y_rows, rapt_type)
     function = getattr(C, f"rapt_softmax_backward_{SUFFIXES[rapt_type]}")
 
     def run(first: int, count: int) -> Any:
@@ -564,6 +574,6 @@ def softmax_backward(y: Any, dy: Any, scale: float = 1.0, *, out: Any = None) ->
         return function(of_y, y_rows.stride, of_dy, dy_rows.stride, of_dx, flat.stride, count, y_rows.cols, scale)
 
     if y_rows.array.size > PIECE:
-        refuse_overlaps(result, {"y": y_rows.array, "dy": dy_rows.array}, {})
+        refuse_overlaps(flat.array, {"y": y_rows.array, "dy": dy_rows.array}, {})
     check(run_all(run, y_rows.rows, y_rows.array.size))
-    return out if out is not None else in_kind_of(y, result)
+    return out if out is not None else in_kind_of(y, flat.array)
