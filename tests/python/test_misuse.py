@@ -1,9 +1,12 @@
 """Odd arguments to every function: a ValueError or a TypeError, or a result, and nothing else."""
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
 import rapt
+from rapt import _library
 
 
 class BrokenDLPack:
@@ -31,6 +34,22 @@ class ReadOnlyDLPack:
         return array.__dlpack__()  # a BufferError
 
 
+class BrokenNumber:
+    def __index__(self):
+        raise OSError("no integer")
+
+    def __float__(self):
+        raise ZeroDivisionError("no number")
+
+    def __iter__(self):
+        raise OSError("no elements")
+
+
+class BrokenAttributes:
+    def __getattr__(self, name):
+        raise RuntimeError(f"no {name}")
+
+
 def read_only():
     array = np.zeros((2, 4), np.float32)
     array.flags.writeable = False
@@ -44,7 +63,9 @@ ODD = [
     np.zeros((2, 4), np.complex64), np.zeros((2, 4), np.longdouble), np.zeros((2, 4), bool), np.zeros((1,) * 32, np.float32),
     np.zeros((2, 4), np.float32)[::-1, ::-1], np.zeros((2, 4), np.float16), np.zeros((2, 4), np.uint16),
     np.array([[2**63] * 4] * 2, np.uint64), read_only(), [[1.0], [1.0, 2.0]], BrokenDLPack(), NoCapsule(), BrokenArray(),
-    ReadOnlyDLPack(), np.ndarray, np.float32, lambda: 1, range(3), slice(None),
+    ReadOnlyDLPack(), np.ndarray, np.float32, lambda: 1, range(3), slice(None), BrokenNumber(), BrokenAttributes(),
+    Decimal("sNaN"), np.zeros((4, 2), "S0").T, np.zeros((4, 2), "V").T, np.ones((2, 4), np.float32, order="F"), "\0", "\ud800",
+    np.recarray((2, 4), [("a", "f4")]), np.bool_(True), np.complex64(1j), memoryview(b"1234"),
 ]  # fmt: skip
 
 
@@ -78,13 +99,16 @@ CALLS = {
     "gelu_backward": (rapt.gelu_backward, {"x": x(), "dy": x()}, ["out"]),
     "argmax": (rapt.argmax, {"x": x()}, ["out"]),
     "convert": (rapt.convert, {"x": x(), "to": "f16"}, ["out"]),
+    "prepare": (lambda function, **options: rapt.prepare(function, **options)(), {"function": rapt.softmax, "x": x()}, ["axis"]),
+    "kernel_isa": (rapt.kernel_isa, {"kernel": "softmax_f32"}, []),
 }  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CALLS)
-def test_odd_arguments(name):
+def test_odd_arguments(name, monkeypatch):
     function, needed, options = CALLS[name]
+    monkeypatch.setattr(_library.C, "rapt_status_text", lambda status: pytest.fail(f"status {status} has C's words"))
     function(**{key: np.copy(value) if isinstance(value, np.ndarray) else value for key, value in needed.items()})
     wrong = []
     for argument in (*needed, *options):

@@ -183,8 +183,7 @@ def as_array(x: Any, name: str, dtypes: Mapping[tuple[int, int], str] = _DLPACK_
 
 
 def _is_tensor(x: Any) -> bool:
-    # Of a class, the method is without its object: CPython 3.11.2 crashes in repeated calls of it.
-    return hasattr(x, "__dlpack__") and not isinstance(x, type)
+    return hasattr(type(x), "__dlpack__")
 
 
 def _new_array(x: Any, name: str) -> Array:
@@ -280,7 +279,7 @@ def _whole_strides(array: Array) -> bool:
 
 
 def _strides_fit(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
-    if shape and shape[-1] > 1 and strides[-1] != itemsize:
+    if shape and shape[-1] > 1 and strides[-1] != itemsize or itemsize == 0:
         return False
     for stride in strides:
         if stride < 0 or stride % itemsize != 0:

@@ -214,7 +214,7 @@ def _prepare_attention(q: Any, out: Any, return_lse: bool, threads: int | None, 
         returned,
         (call, result, workspace),
         call.copied,
-        call.check,
+        lambda status, kept: kept[0].check(status),
     )
 
 
@@ -270,7 +270,7 @@ def _run(call: AttentionCall, result: Array, threads: int | None) -> None:
         thread_count(threads)
         return
     if call.work <= SMALL:
-        if threads != 1:
+        if type(threads) is not int or threads < 1:
             thread_count(threads)
         _run_at_once(call, result)
         return
@@ -332,11 +332,11 @@ def pack_keys(k: Any) -> Any:
     k is [..., tokens, dim] of f32, f64, f16, bf16 or int8. The result is [..., blocks, dim, 64] of k's type, where a block
     has 64 tokens. The last block's missing tokens are 0.
 
-    A ValueError is a k of fewer than 2 dimensions, or without elements in a row. A TypeError is another type.
+    A ValueError is a k of fewer than 2 or more than 31 dimensions, or without elements in a row. A TypeError is another type.
     """
     keys = readable(as_array(k, "k"))
-    if keys.ndim < 2:
-        raise ValueError(f"k has {keys.ndim} dimensions, not at least 2")
+    if not 2 <= keys.ndim < 32:  # packed keys have one more, and NumPy 1 has 32
+        raise ValueError(f"k has {keys.ndim} dimensions, not 2 to 31")
     *outer, tokens, dim = keys.shape
     if not 1 <= dim <= 1 << 20:
         raise ValueError(f"k has rows of {dim} elements, not of 1 to {1 << 20}")

@@ -7,9 +7,9 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ._arguments import choice
-from ._arrays import Array, Rows, TensorLike, Torch, element_type, in_kind_of, input_rows, output_rows, refuse_overlap
+from ._arrays import Array, Rows, TensorLike, Torch, element_type, in_kind_of, input_rows, output_rows
 from ._library import ACTIVATION, BF16, C, F16, F32, F64, GatedOptions, check
-from ._pieces import PIECE, rows_in_pieces
+from ._pieces import PIECE, refuse_overlaps, rows_in_pieces
 from ._prepared import Prepared, joins
 
 Activation = Literal["silu", "gelu", "gelu_tanh"]
@@ -44,16 +44,24 @@ def _options(rapt_type: int, activation: Activation, gate: Rows, up: Rows, y: Ro
 def _prepare_gated(gate: Any, up: TensorLike, activation: Activation, out: Any) -> Prepared[Any]:
     of_gate, of_up, rapt_type = _inputs(gate, up)
     rows = output_rows(out, of_gate, rapt_type)
-    if out is not None:
-        for array, name in ((of_gate.array, "gate"), (of_up.array, "up")):
-            refuse_overlap(array, rows.array, name)
     options = _options(rapt_type, activation, of_gate, of_up, rows)
     returned = out if out is not None else in_kind_of(gate, rows.array)
     copied = "gate" if of_gate.copied else "up" if of_up.copied else ""
     kept = of_gate, of_up, rows
     if of_gate.array.size > PIECE:
+        _refuse_overlaps(*kept)
         return Prepared(rows_in_pieces, (C.rapt_gated, kept, options), returned, kept, copied)
-    return Prepared(C.rapt_gated, (of_gate.address, of_up.address, rows.address, options), returned, kept, copied)
+    arguments = of_gate.address, of_up.address, rows.address, options
+    return Prepared(C.rapt_gated, arguments, returned, kept, copied, _failed)
+
+
+def _refuse_overlaps(gate: Rows, up: Rows, y: Rows) -> None:
+    refuse_overlaps(y.array, {"gate": gate.array, "up": up.array}, {})
+
+
+def _failed(status: int, kept: tuple[Rows, Rows, Rows]) -> None:
+    _refuse_overlaps(*kept)
+    check(status)
 
 
 # fmt: off

@@ -17,6 +17,7 @@ F32, F64, F16, BF16, I8, I4, U4 = 1, 2, 3, 4, 5, 6, 7
 
 CAUSAL = {"bottom_right": 1, "top_left": 2, "offset": 3}
 ACTIVATION = {"silu": 0, "gelu": 1, "gelu_tanh": 2}
+ROPE_TYPES = {None: 0, "default": 0, "linear": 1, "llama3": 2, "yarn": 3}
 ARITHMETIC = {None: 0, "default": 0, "f32": 1, "bf16": 2, "i8": 3}
 
 

@@ -103,7 +103,7 @@ def _type_of_weights(type: Any) -> int:
 def _shape_of_weights(shape: Any) -> tuple[int, int]:
     try:
         sides = tuple(shape)
-    except TypeError:
+    except Exception:  # of its own methods too
         raise TypeError(f"shape is {shown(shape)}, not (out_features, in_features)") from None
     if len(sides) != 2:
         raise ValueError(f"shape is {shown(shape)}, not (out_features, in_features)")
@@ -427,7 +427,7 @@ class _Call:
                 )
         if arithmetic is not None:
             o.arithmetic = choice(ARITHMETIC, "arithmetic", arithmetic)
-        if x_group != 0 or x_group is False:
+        if type(x_group) is not int or x_group != 0:
             x_group = integer(x_group, "x_group", -1)
             o.x_group = ROW if x_group == -1 else x_group
         shape = self._set_packed(w) if isinstance(w, PackedWeights) else self._set_matrix(w)
@@ -539,7 +539,7 @@ class _Call:
     def run(self, result: Array, threads: int | None) -> None:
         work = self.work
         if work <= SMALL:
-            if threads != 1:
+            if type(threads) is not int or threads < 1:
                 thread_count(threads)
             self._run_at_once(result)
         else:
@@ -559,7 +559,7 @@ class _Call:
             returned,
             (self, result, workspace),
             self.copied,
-            lambda status: _check(status, o),
+            lambda status, kept: _check(status, kept[0].options),
         )
 
     def _run_at_once(self, result: Array) -> None:

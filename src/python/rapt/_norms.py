@@ -14,6 +14,7 @@ from ._arrays import (
     TensorLike,
     Torch,
     address,
+    arithmetic_type,
     as_array,
     as_output,
     element_type,
@@ -23,9 +24,11 @@ from ._arrays import (
     input_rows,
     output_rows,
 )
-from ._library import BF16, C, F16, F32, F64, NormBackwardOptions, NormOptions, check
+from ._errors import error
+from ._library import BF16, C, F16, F32, F64, NormBackwardOptions, NormOptions
 from ._pieces import PIECE, refuse_overlaps, rows_in_pieces
 from ._prepared import Prepared, joins
+from ._status import Status
 
 _TYPES = (F32, F64, F16, BF16)
 
@@ -83,17 +86,27 @@ def _prepare(
         options.residual, options.residual_stride = sums.address, sums.stride
     returned = out if out is not None else in_kind_of(x, flat.array)
     function = getattr(C, f"rapt_{name}")
-    kept = rows, flat, sums, parameters
+    kept = rows, flat, sums, parameters, options
     copied = "x" if rows.copied else ""
     if rows.array.size > PIECE:
-        others = {"weight": parameters[0], "bias": parameters[1]}
-        refuse_overlaps(flat.array, {"x": rows.array}, {**others, "residual": None if sums is None else sums.array})
-        if sums is not None:
-            refuse_overlaps(sums.array, {}, {**others, "x": rows.array}, "residual")
-        return Prepared(
-            rows_in_pieces, (function, (rows, flat), options, partial(_residual, sums)), returned, kept, copied
-        )
-    return Prepared(function, (rows.address, flat.address, options), returned, kept, copied)
+        _refuse_overlaps(rows, flat, sums, parameters)
+        arguments = function, (rows, flat), options, partial(_residual, sums)
+        return Prepared(rows_in_pieces, arguments, returned, kept, copied, _failed)
+    return Prepared(function, (rows.address, flat.address, options), returned, kept, copied, _failed)
+
+
+def _refuse_overlaps(rows: Rows, flat: Rows, sums: Rows | None, parameters: tuple[Array | None, Array | None]) -> None:
+    others = {"weight": parameters[0], "bias": parameters[1]}
+    refuse_overlaps(flat.array, {"x": rows.array}, {**others, "residual": None if sums is None else sums.array})
+    if sums is not None:
+        refuse_overlaps(sums.array, {}, {**others, "x": rows.array}, "residual")
+
+
+def _failed(status: int, kept: tuple[Any, ...]) -> None:
+    *arrays, options = kept
+    if status == Status.OVERLAP:
+        _refuse_overlaps(*arrays)
+    raise error(status, options, arithmetic_type(options.type))
 
 
 def _residual(sums: Rows | None, first: int) -> dict[str, int]:
@@ -195,11 +208,15 @@ def _backward(
         dbias=_address(dbias),
     )
     function = getattr(C, f"rapt_{name}_backward")
+    overlaps = flat.array, {"x": x_rows.array, "dy": dy_rows.array}, {"weight": factors}
     if x_rows.array.size > PIECE:
-        refuse_overlaps(flat.array, {"x": x_rows.array, "dy": dy_rows.array}, {"weight": factors})
-        check(rows_in_pieces(function, (x_rows, dy_rows, flat), options, _accumulate))
+        refuse_overlaps(*overlaps)
+        status = rows_in_pieces(function, (x_rows, dy_rows, flat), options, _accumulate)
     else:
-        check(function(x_rows.address, dy_rows.address, flat.address, options))
+        status = function(x_rows.address, dy_rows.address, flat.address, options)
+    if status:
+        refuse_overlaps(*overlaps)
+        raise error(status, options, rapt_type)
     dx = out if out is not None else in_kind_of(x, flat.array)
     return (dx, *(in_kind_of(x, sums) for sums in (dweight, dbias) if sums is not None))
 

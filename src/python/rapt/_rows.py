@@ -33,9 +33,11 @@ from ._arrays import (
     output_rows,
     row_stride,
 )
+from ._errors import error
 from ._library import BF16, C, CAUSAL, F16, F32, F64, REPEAT, SoftmaxOptions, check
 from ._pieces import PIECE, in_pieces, refuse_overlaps, run_all
 from ._prepared import Prepared, joins
+from ._status import Status
 
 Causal = Union[bool, Literal["bottom_right", "top_left"], None]
 
@@ -125,7 +127,8 @@ class _Options:
             array, fields["mask_stride"] = _matrix(_along(as_mask(mask, "mask"), axis, ndim), rows, "mask")
             fields["mask"] = self._address(array, "mask")
         if row_lengths is not None:
-            fields["row_lengths"] = self._per_row(_lengths(row_lengths).astype(np.uintp), "row_lengths", rows)
+            lengths = _lengths(row_lengths, rows.cols).astype(np.uintp)
+            fields["row_lengths"] = self._per_row(lengths, "row_lengths", rows)
         if sinks is not None:
             fields["sinks"] = self._per_row(as_numbers(sinks, "sinks", arithmetic), "sinks", rows)
         self.struct = SoftmaxOptions(**fields)
@@ -154,10 +157,12 @@ def _operands(options: _Options | None) -> dict[str, Array]:
     return {} if options is None else options.kept
 
 
-def _lengths(x: Any) -> Array:
+def _lengths(x: Any, cols: int) -> Array:
     lengths = as_integers(x, "row_lengths")
     if lengths.size > 0 and lengths.min() < 0:
-        raise ValueError("row_lengths holds a negative length")
+        raise ValueError(f"row_lengths holds {lengths.min()}, a negative length")
+    if lengths.size > 0 and lengths.max() > cols:
+        raise ValueError(f"row_lengths holds {lengths.max()}, and rows have {cols} elements")
     return lengths
 
 
@@ -169,8 +174,7 @@ def _causal_lengths(shape: tuple[int, ...], lengths: Any, causal: int, causal_of
     seen = np.clip(np.arange(rows) + causal_offset + 1, 0, cols)
     if lengths is None:
         return seen
-    lengths = broadcast(_lengths(lengths), shape[:-1], "row_lengths")
-    return np.where(lengths > cols, lengths, np.minimum(lengths, seen))  # the library refuses too long a row
+    return np.minimum(broadcast(_lengths(lengths, cols), shape[:-1], "row_lengths"), seen)
 
 
 def _from_row(options: SoftmaxOptions | None, first: int, rows: Rows, arithmetic: int) -> SoftmaxOptions | None:
@@ -243,7 +247,7 @@ def _prepare_rows(
     empty_rows_are_zero: bool,
 ) -> Prepared[Any]:
     """The options are positional because names cost more to pass."""
-    if axis != -1:
+    if type(axis) is not int or axis != -1:
         given = as_array(x, "x")
         axis = _axis(axis, given.ndim)
         if axis != given.ndim - 1:
@@ -277,15 +281,22 @@ def _prepare_rows(
     if array.size > PIECE:
         refuse_overlaps(flat.array, {"x": array}, _operands(options))
         piece = partial(_piece, function, rows, flat, struct, arithmetic)
-        call = Prepared(in_pieces, (piece, rows.rows), returned, kept, "x" if rows.copied else "")
+        call = Prepared(in_pieces, (piece, rows.rows), returned, kept, "x" if rows.copied else "", _failed)
     else:
         arguments = (rows.address, rows.stride, flat.address, flat.stride, rows.rows, rows.cols, struct)
-        call = Prepared(function, arguments, returned, kept, "x" if rows.copied else "")
+        call = Prepared(function, arguments, returned, kept, "x" if rows.copied else "", _failed)
     if is_last:
         return call
     copy_in = (array, np.moveaxis(as_array(x, "x"), axis, -1))
     copy_out = (np.moveaxis(result, axis, -1), flat.array)
-    return Prepared(_run_along, (call.status, copy_in, copy_out), returned, kept)
+    return Prepared(_run_along, (call.status, copy_in, copy_out), returned, kept, failed=_failed)
+
+
+def _failed(status: int, kept: tuple[Any, ...]) -> None:
+    rows, result, options = kept[:3]
+    if status == Status.OVERLAP:
+        refuse_overlaps(result.array, {"x": rows.array}, _operands(options))
+    raise error(status, options and options.struct, arithmetic_type(element_type(rows.array, "x")))
 
 
 def _axis(axis: int, ndim: int) -> int:
@@ -454,6 +465,8 @@ def _prepare_logsumexp(
     empty_rows_are_zero: bool,
     out: Any,
 ) -> Prepared[Any]:
+    if flag(empty_rows_are_zero, "empty_rows_are_zero"):
+        raise ValueError("empty_rows_are_zero is True, which logsumexp lacks: a row of -inf has -inf")
     given = as_array(x, "x")
     axis = _axis(axis, given.ndim)
     is_last = axis == given.ndim - 1
@@ -477,8 +490,7 @@ def _prepare_logsumexp(
         result = check_output(as_output(out), "out", shape, (rapt_type,))
         if not result.flags.c_contiguous:
             raise ValueError("out is not contiguous")
-        if np.may_share_memory(result, given):
-            raise ValueError("out overlaps x")
+        refuse_overlaps(result, {}, {"x": given, **_operands(options)})
     returned = out if out is not None else in_kind_of(x, result)
     total = result if is_wide else empty(shape, F32)
     totals = Rows(total.reshape(-1), total.size, 1, 1)
@@ -491,16 +503,15 @@ def _prepare_logsumexp(
         piece = partial(_logsumexp_of_16_bits, of_source, rows, totals, results, struct, rapt_type)
     call: Prepared[Any]
     if rows.array.size > PIECE:
-        refuse_overlaps(result, {}, _operands(options))
-        call = Prepared(in_pieces, (piece, rows.rows), returned, kept, copied)
+        call = Prepared(in_pieces, (piece, rows.rows), returned, kept, copied, _failed)
     elif is_wide:
         arguments = (rows.address, rows.stride, totals.address, rows.rows, rows.cols, struct)
-        call = Prepared(_LOGSUMEXP[arithmetic], arguments, returned, kept, copied)
+        call = Prepared(_LOGSUMEXP[arithmetic], arguments, returned, kept, copied, _failed)
     else:
-        call = Prepared(piece, (0, rows.rows), returned, kept, copied)
+        call = Prepared(piece, (0, rows.rows), returned, kept, copied, _failed)
     if is_last:
         return call
-    return Prepared(_run_along, (call.status, (moved, np.moveaxis(given, axis, -1))), returned, kept)
+    return Prepared(_run_along, (call.status, (moved, np.moveaxis(given, axis, -1))), returned, kept, failed=_failed)
 
 
 # fmt: off
@@ -574,6 +585,15 @@ def softmax_backward(y: Any, dy: Any, scale: float = 1.0, *, out: Any = None) ->
         return function(of_y, y_rows.stride, of_dy, dy_rows.stride, of_dx, flat.stride, count, y_rows.cols, scale)
 
     if y_rows.array.size > PIECE:
-        refuse_overlaps(flat.array, {"y": y_rows.array, "dy": dy_rows.array}, {})
-    check(run_all(run, y_rows.rows, y_rows.array.size))
+        _refuse_overlap(flat, y_rows, dy_rows)
+    status = run_all(run, y_rows.rows, y_rows.array.size)
+    if status == Status.SCALE:
+        raise ValueError(f"scale is {scale!r}, which is not finite in {y_rows.array.dtype.name}")
+    if status:
+        _refuse_overlap(flat, y_rows, dy_rows)
+        check(status)
     return out if out is not None else in_kind_of(y, flat.array)
+
+
+def _refuse_overlap(dx: Rows, y: Rows, dy: Rows) -> None:
+    refuse_overlaps(dx.array, {"y": y.array, "dy": dy.array}, {})
