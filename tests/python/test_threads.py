@@ -89,6 +89,17 @@ def test_attention_is_interrupted(interrupt, threads):
     assert time.perf_counter() - start < 0.3 + 0.7  # 0.2, on a machine that does nothing else
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_gradients_of_attention_are_interrupted(interrupt, threads):
+    """One call, of more than a second."""
+    q = np.random.default_rng(1).normal(size=(1, 16, 4096, 64)).astype(np.float32)
+    interrupt(0.3)
+    start = time.perf_counter()
+    with pytest.raises(Interrupted):
+        rapt.attention_backward(q, q, q, q, q, np.full(q.shape[:-1], 9, np.float32), threads=threads)
+    assert time.perf_counter() - start < 0.3 + 0.7  # 0.2, on a machine that does nothing else
+
+
 def rows_of_softmax():
     random = np.random.default_rng(3)
     lengths, sinks = random.integers(0, 25, (2, 37)), random.normal(size=(2, 37))

@@ -22,7 +22,7 @@ from ._arrays import (
     tensor_strides,
 )
 from ._attention_call import BLOCK, AttentionCall, four_dimensions, zero_gaps
-from ._library import F32, F64, I8, AttentionGradients, AttentionOptions, C, check, count
+from ._library import F32, F64, I8, REPEAT, AttentionGradients, AttentionOptions, C, check, count
 from ._pieces import run_all
 from ._prepared import Prepared, joins
 from ._status import Status
@@ -32,6 +32,10 @@ from ._workspace import SMALL, Workspace, kept_workspace, larger_workspace
 Causal = Union[bool, Literal["bottom_right", "top_left"], None]
 Arithmetic = Literal["default", "f32", "bf16", None]
 _GRADIENT_TYPES = {None: 0, "f32": F32}
+# In multiplications with an addition of the forward call: a task of the gradient that takes too long, and a run that does not.
+# They take about 20 ms with AVX-512.
+_LONG_TASK, _FIRST_RUN = 1 << 28, 1 << 28
+_SECONDS = 0.12
 
 
 # fmt: off
@@ -472,17 +476,67 @@ def attention_backward(
                 )
             },
         )
-        _run_backward(call, gradients, thread_count(threads))
+        tensors = call.q, result, d_out, dq, call.k, call.v, dk, dv
+        _run_backward(call, gradients, tensors, thread_count(threads))
     return Gradients(*(None if array is None else in_kind_of(q, array) for array in (dq, dk, dv, dbias, dsinks)))
 
 
-def _run_backward(call: AttentionCall, gradients: AttentionGradients, threads: int) -> None:
-    options, arrays = call.options, call.addresses
+def _run_backward(call: AttentionCall, gradients: AttentionGradients, tensors: tuple[Array, ...], threads: int) -> None:
     workspace = call.count(C.rapt_attention_backward_workspace)
     tasks = call.count(C.rapt_attention_backward_tasks, gradients)
+    parts: list[tuple[Any, ...]] = [(*call.addresses, call.options, gradients)]
+    if call.work // max(tasks, 1) > _LONG_TASK and _heads_are_apart(call.options, gradients):
+        call.set_all_strides()
+        parts = [_of_head(call, gradients, tensors, head) for head in range(call.options.kv_heads)]
+        tasks = count(C.rapt_attention_backward_tasks, *parts[0][-2:])
 
     def run(first: int, last: int, scratch: int) -> None:
-        call.check(C.rapt_attention_backward_run(*arrays, options, gradients, first, last, scratch, workspace))
+        for i in range(first // tasks, (last - 1) // tasks + 1):
+            begin, end = max(first - i * tasks, 0), min(last - i * tasks, tasks)
+            call.check(C.rapt_attention_backward_run(*parts[i], begin, end, scratch, workspace))
 
-    # Consecutive tasks share products, so that each thread gets one run of them.
-    run_tasks(run, tasks, workspace, threads, runs_per_thread=1)
+    # Consecutive tasks of a head share products: one run computes 5 of them, and single tasks up to 7.
+    whole = len(parts) * tasks
+    first_run = max(_FIRST_RUN * whole // max(call.work, 1), 1)
+    seconds = _SECONDS if threads == 1 else _SECONDS / 2  # a signal waits for the caller's run, then for the others'
+    run_tasks(run, whole, workspace, threads, runs_per_thread=1, first_run=first_run, seconds=seconds)
+
+
+def _heads_are_apart(options: AttentionOptions, gradients: AttentionGradients) -> bool:
+    return options.kv_heads > 1 and (not gradients.dbias or options.bias_strides.head != REPEAT)
+
+
+def _of_head(
+    call: AttentionCall, gradients: AttentionGradients, tensors: tuple[Array, ...], head: int
+) -> tuple[Any, ...]:
+    """The arguments of a call for one head of k and v: the library makes fewer tasks per head of more heads."""
+    o, size = call.options, 8 if call.number == F64 else 4
+    heads = o.q_heads // o.kv_heads
+    first = head * heads
+
+    def at(address: int | None, stride: int, size: int) -> int | None:
+        return address + first * stride * size if address and stride != REPEAT else address
+
+    # q, out, dout and dq have the heads of q; k, v, dk and dv those of k.
+    q, out, dout, dq = (address(four_dimensions(x, "q")[:, first : first + heads]) for x in tensors[:4])
+    k, v, dk, dv = (address(four_dimensions(x, "k")[:, head : head + 1]) for x in tensors[4:])
+    options = o.changed(
+        q_heads=heads,
+        kv_heads=1,
+        lse=at(o.lse, o.lse_strides.head, size),
+        bias=at(o.bias, o.bias_strides.head, size),
+        mask=at(o.mask, o.mask_strides.head, 1),
+        query_scales=at(o.query_scales, o.query_scale_strides.head, size),
+        alibi_slopes=at(o.alibi_slopes, 1, size),
+        sinks=at(o.sinks, 1, size),
+    )
+    part = gradients.changed(
+        out=out,
+        dout=dout,
+        dq=dq,
+        dk=dk,
+        dv=dv,
+        dbias=at(gradients.dbias, o.bias_strides.head, size),
+        dsinks=at(gradients.dsinks, 1, size),
+    )
+    return q, k, v, options, part

@@ -125,6 +125,13 @@ class AttentionCall:
         if self.packed_keys or not (q.flags.c_contiguous and k.flags.c_contiguous and v.flags.c_contiguous):
             self._set_strides()
 
+    def set_all_strides(self) -> None:
+        """Strides of a part of the heads are not the library's defaults."""
+        self._set_strides()
+        o = self.options
+        if self.q_offsets is None:
+            o.lse_strides = Strides(o.q_heads * o.q_len, o.q_len, 1)
+
     def _set_strides(self) -> None:
         self.strided = True
         o, k = self.options, self.k
