@@ -92,7 +92,7 @@ def test_attention_is_interrupted(interrupt, threads):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_gradients_of_attention_are_interrupted(interrupt, threads):
     """One call, of more than a second."""
-    q = np.random.default_rng(1).normal(size=(1, 16, 4096, 64)).astype(np.float32)
+    q = np.random.default_rng(1).normal(size=(1, 32, 4096, 64)).astype(np.float32)
     interrupt(0.3)
     start = time.perf_counter()
     with pytest.raises(Interrupted):
