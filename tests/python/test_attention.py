@@ -287,6 +287,56 @@ def test_backward(random: Random, on_each_level: OnEachLevel) -> None:
             assert np.array_equal(one, other)
 
 
+PER_HEAD = [
+    {}, {"kv_heads": 4}, {"causal": True, "window_left": 4, "softcap": 3.0}, {"kv_lengths": [5, 21]},
+    {"sinks": [0.1, 0.2, 0.3, 0.4], "alibi_slopes": [1.0, 0.5, 0.25, 0.1]}, {"bias": (2, 4, 9, 21)}, {"bias": (4, 9, 21)},
+    {"bias": (4, 1, 21), "mask": (2, 4, 9, 21)}, {"bias": (9, 21), "bias_gradient": False}, {"mask": (4, 1, 21)},
+    {"query_scales": (2, 4, 9)}, {"query_scales": (4, 1)}, {"gradient_type": "f32", "dtype": np.float16},
+    {"q_offsets": [0, 4, 9], "kv_offsets": [1, 10, 21], "sinks": [0.1, 0.2, 0.3, 0.4]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", PER_HEAD)
+@pytest.mark.parametrize("spread", [False, True])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_gradients_head_by_head(random, monkeypatch, options, spread, threads):
+    """Long calls give each head its own tasks: the bits of one call."""
+    options = dict(options)
+    of_gradient = {name: options.pop(name) for name in ("bias_gradient", "gradient_type") if name in options}
+    q, k, v = tensors(random, kv_heads=options.pop("kv_heads", 2), dtype=options.pop("dtype", np.float32))
+    if "q_offsets" in options:
+        q, k, v = q[0], k[0], v[0]
+    for name in ("bias", "mask", "query_scales"):
+        if name in options:
+            numbers = random.normal(size=options[name])
+            options[name] = numbers > -1 if name == "mask" else numbers
+    if spread:  # [batch][token][head][dim]
+        q, k, v = (x.swapaxes(-2, -3).copy().swapaxes(-2, -3) for x in (q, k, v))
+    out, lse = rapt.attention(q, k, v, return_lse=True, **options)
+    dout = random.normal(size=out.shape).astype(out.dtype)
+
+    def gradients():
+        return rapt.attention_backward(q, k, v, out, dout, lse, threads=threads, **of_gradient, **options)
+
+    expected, heads = gradients(), []
+    of_head = _attention._of_head
+    monkeypatch.setattr(_attention, "_LONG_TASK", -1)
+    monkeypatch.setattr(_attention, "_of_head", lambda *a: heads.append(a[-1]) or of_head(*a))
+    for one, other in zip(gradients(), expected):
+        assert one is other or (one.dtype == other.dtype and one.tobytes() == other.tobytes())
+    assert heads == list(range(k.shape[-3]))
+
+
+def test_gradients_of_a_bias_for_all_heads_are_one_call(random, monkeypatch):
+    q, k, v = tensors(random)
+    bias = random.normal(size=(9, 21))
+    out, lse = rapt.attention(q, k, v, return_lse=True, bias=bias)
+    expected = rapt.attention_backward(q, k, v, out, out, lse, bias=bias)
+    monkeypatch.setattr(_attention, "_LONG_TASK", -1)
+    for one, other in zip(rapt.attention_backward(q, k, v, out, out, lse, bias=bias), expected):
+        assert np.array_equal(one, other)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.uint16])
 @pytest.mark.parametrize("q_offsets, kv_offsets", [
     ([2, 5, 7], [3, 3, 15]), ([0, 5, 7], [0, 9, 15]), ([4, 9, 9], [8, 15, 21]), ([0, 4, 9], [0, 10, 21]),

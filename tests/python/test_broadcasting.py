@@ -152,6 +152,20 @@ def test_rows_repeat_without_a_copy(x: tuple[int, ...], shape: tuple[int, ...], 
         assert getattr(options, f"{name}_stride") == (_library.REPEAT if repeated else 8)
 
 
+def test_rows_that_overlap(random):
+    """Windows of a vector, as of relative positions: the library refuses their strides."""
+    x = random.normal(size=(6, 5)).astype(np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(random.normal(size=10).astype(np.float32), 5)
+    for options in (
+        {"bias": windows},
+        {"mask": windows > 0},
+        {"mask": np.lib.stride_tricks.sliding_window_view(windows[0] > 0, 5)},
+    ):
+        copies = {name: array.copy() for name, array in options.items()}
+        assert np.array_equal(rapt.softmax(x, **options), rapt.softmax(x, **copies), equal_nan=True)
+        assert np.array_equal(rapt.attention(x, x[1:], x[1:], **options), rapt.attention(x, x[1:], x[1:], **copies))
+
+
 @pytest.mark.parametrize("shape", [(7,), (3, 1, 7), (2, 1, 1, 7), (1, 3, 5, 7), (2, 3, 5, 7), (2, 3, 5, 1), ()])
 def test_attention_repeats_without_a_copy(random: Random, shape: tuple[int, ...]) -> None:
     q, k, v = (np.zeros((2, 3, n, 4), np.float32) for n in (5, 7, 7))
@@ -171,6 +185,7 @@ def test_attention_repeats_without_a_copy(random: Random, shape: tuple[int, ...]
 
 def test_no_copy_has_a_row_twice(random: Random) -> None:
     column = random.normal(size=(2, 1, 5, 1)).astype(np.float32)
-    rows = _arrays.broadcast_rows(np.broadcast_to(column, (2, 3, 5, 1)), (2, 3, 5, 7), "bias")
-    assert np.array_equal(rows, np.broadcast_to(column, (2, 3, 5, 7)))
-    assert rows.strides[1] == 0 and rows.strides[3] == 4
+    rows, strides = _arrays.broadcast_rows(np.broadcast_to(column, (2, 3, 5, 1)), (2, 3, 5, 7), "bias")
+    whole = np.lib.stride_tricks.as_strided(rows, (2, 3, 5, 7), strides)
+    assert np.array_equal(whole, np.broadcast_to(column, (2, 3, 5, 7)))
+    assert strides[1] == 0 and strides[3] == 4 and rows.size == 2 * 5 * 7

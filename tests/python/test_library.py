@@ -4,20 +4,31 @@ import ctypes
 import os
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import rapt
-from rapt import _library
+from rapt import _library, _rope
+from rapt._status import Status
 
 ROOT = Path(__file__).resolve().parents[2]
 STRUCTS = {"rapt_softmax_options": _library.SoftmaxOptions, "rapt_attention_options": _library.AttentionOptions,
-           "rapt_attention_gradients": _library.AttentionGradients,
+           "rapt_attention_gradients": _library.AttentionGradients, "rapt_gated_options": _library.GatedOptions,
            "rapt_linear_options": _library.LinearOptions, "rapt_rope_options": _library.RopeOptions,
            "rapt_rope_frequency_options": _library.RopeFrequencyOptions,
            "rapt_norm_options": _library.NormOptions,
            "rapt_norm_backward_options": _library.NormBackwardOptions}  # fmt: skip
+
+
+def printed(folder: Path, statements: str) -> Any:
+    """The numbers of each line that a program of C prints, which includes rapt.h."""
+    source, program = folder / "program.c", folder / "program"
+    source.write_text(f"#include <stdio.h>\n#include <rapt/rapt.h>\nint main(void) {{ {statements} return 0; }}")
+    subprocess.run([os.environ.get("CC", "cc"), "-I", ROOT / "include", source, "-o", program], check=True)
+    return [tuple(map(int, line.split())) for line in subprocess.check_output([program], text=True).splitlines()]
 
 
 @pytest.mark.parametrize("name", STRUCTS)
@@ -26,17 +37,31 @@ def test_struct_is_that_of_the_header(name: str, tmp_path: Path) -> None:
     prints = "".join(
         f'printf("%zu %zu\\n", offsetof({name}, {field}), sizeof(x.{field}));' for field, *_ in struct._fields_
     )
-    source = tmp_path / "offsets.c"
-    source.write_text(
-        f"#include <stdio.h>\n#include <rapt/rapt.h>\nint main(void) {{ {name} x; "
-        f'printf("%zu 0\\n", sizeof x); {prints} return 0; }}'
-    )
-    program = tmp_path / "offsets"
-    subprocess.run([os.environ.get("CC", "cc"), "-I", ROOT / "include", source, "-o", program], check=True)
-    lines = [tuple(map(int, line.split())) for line in subprocess.check_output([program], text=True).splitlines()]
+    lines = printed(tmp_path, f'{name} x; printf("%zu 0\\n", sizeof x); {prints}')
     assert lines[0][0] == ctypes.sizeof(struct)
     for (field, *_), line in zip(struct._fields_, lines[1:], strict=True):
         assert line == (getattr(struct, field).offset, getattr(struct, field).size), field
+
+
+def test_numbers_are_those_of_the_header(tmp_path: Path) -> None:
+    """By the names of rapt.h: a name that it lacks does not compile."""
+    numbers = {f"RAPT_BAD_{name}": status.value for name, status in Status.__members__.items()}
+    numbers |= {
+        f"RAPT_{name}": getattr(_library, name) for name in ("F32", "F64", "F16", "BF16", "I8", "I4", "U4", "REPEAT")
+    }
+    kinds: dict[str, Mapping[Any, int]] = {
+        "CAUSAL": _library.CAUSAL,
+        "ARITHMETIC": _library.ARITHMETIC,
+        "ROPE": _rope.LAYOUTS,
+        "ROPE_SCALING": _library.ROPE_TYPES,
+    }
+    for prefix, choices in kinds.items():
+        numbers |= {f"RAPT_{prefix}_{name.upper()}": number for name, number in choices.items() if name}
+    numbers |= {f"RAPT_{name.upper()}": number for name, number in _library.ACTIVATION.items()}
+    numbers["RAPT_ROPE_SCALING_NONE"] = numbers.pop("RAPT_ROPE_SCALING_DEFAULT")
+    assert len(numbers) > 50
+    lines = printed(tmp_path, "".join(f'printf("%lld\\n", (long long){name});' for name in numbers))
+    assert [number for number, in lines] == list(numbers.values())
 
 
 def test_every_function_of_the_header_is_declared() -> None:

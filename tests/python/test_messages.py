@@ -9,14 +9,14 @@ from kinds import Array, Call
 from numpy.lib.stride_tricks import as_strided
 
 import rapt
-from rapt import _attention_call, _attention_errors, _linear
+from rapt import _attention_call, _attention_errors, _errors, _linear, _norms, _rope, _rows
 from rapt._status import Status
 
 F = np.float32
 Q, K = np.ones((2, 4, 9, 16), F), np.ones((2, 2, 21, 16), F)
 X, W = np.ones((6, 64), F), np.ones((64, 64), F)
 
-OF_C = r"->|\b(q|kv)_heads\b|\b(q|kv)_len\b|_dim\b|RAPT|rapt_|\bnull\b|_features\b|\bw_|\b[xy]_(type|stride)|_t\b|workspace"
+OF_C = r"->|\b(q|kv)_heads\b|\b(q|kv)_len\b|\b(qk|v|head)_dim\b|RAPT|rapt_|\bnull\b|_features\b|\bw_|\b[xy]_(type|stride)|_t\b|workspace"
 
 
 def attention(changes: Any = None, q: Array = Q, k: Array = K, v: Array = K, **options: Any) -> Any:
@@ -109,7 +109,7 @@ ONLY_ATTENTION: list[tuple[Call, Status | None, str]] = [
     (lambda: attention(k=PAGES, v=PAGES, block_table=[[1, 2], [0, 4]]), None, "block_table names page 4 of 4"),
     (lambda: attention(k=K[:, :, :9], v=K[:, :, :9], block_table=[[0], [1]]), None,
      "v has pages of 9 keys: the length of a page is a multiple of 16"),
-    (lambda: rapt.pack_keys(np.ones(3, F)), None, "k has 1 dimensions, not at least 2"),
+    (lambda: rapt.pack_keys(np.ones(3, F)), None, "k has 1 dimensions, not 2 to 31"),
     (lambda: rapt.pack_keys(np.ones((3, 0), F)), None, "k has rows of 0 elements, not of 1 to 1048576"),
     (lambda: rapt.pack_keys(np.ones((1, 2**20 + 1), F)), None, "k has rows of 1048577 elements, not of 1 to 1048576"),
     (lambda: rapt.pack_keys(np.ones((3, 4), np.int16)), None, "k has elements of int16, which rapt lacks"),
@@ -175,16 +175,84 @@ LINEAR: list[tuple[Call, Status | None, str]] = [
 ]  # fmt: skip
 
 
+LLAMA3: dict[str, Any] = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
+YARN: dict[str, Any] = {**LLAMA3, "rope_type": "yarn"}
+NORMAL = "1.175e-38 to 3.403e+38 in float32"
+POWERS = "both from 2**-256 to 2**256"
+BOTH = np.ones((9, 64), F)
+ROWS: list[tuple[Call, Status | None, str]] = [
+    (lambda: rapt.softmax(X, scale=1e39), Status.SCALE, f"scale is 1e+39: {BETWEEN}"),
+    (lambda: rapt.logsumexp(X.astype(np.float16), scale=1e39), Status.SCALE, f"scale is 1e+39: {BETWEEN}"),
+    (lambda: rapt.softmax(X.astype(float), scale=1e-310, axis=0), Status.SCALE,
+     "scale is 1e-310: its magnitude must be from 2.225e-308 to 1.246e+308 in float64"),
+    (lambda: rapt.log_softmax(X, softcap=-1.0), Status.SOFTCAP, f"softcap is -1.0: {SOFTCAP} -1"),
+    (lambda: rapt.softmax_backward(X, X, 1e39), None, "scale is 1e+39, which is not finite in float32"),
+    (lambda: rapt.softmax(X, row_lengths=[1, 2, 3, 4, 65, 6]), None, "row_lengths holds 65, and rows have 64 elements"),
+    (lambda: rapt.softmax(X, row_lengths=-2), None, "row_lengths holds -2, a negative length"),
+    (lambda: rapt.logsumexp(X, empty_rows_are_zero=True), None,
+     "empty_rows_are_zero is True, which logsumexp lacks: a row of -inf has -inf"),
+    (lambda: rapt.rms_norm(X, eps=-1), Status.EPS, f"eps is -1.0: 0 or from {NORMAL}"),
+    (lambda: rapt.layer_norm_backward(X, X, eps=np.nan), Status.EPS, f"eps is nan: 0 or from {NORMAL}"),
+    (lambda: rapt.rms_norm(X.astype(np.float16), weight_plus_one=True), Status.WEIGHT,
+     "weight_plus_one is True, and there is no weight"),
+    (lambda: rapt.rope(X, [np.nan, 1025]), None, "frequencies[0] is nan: its magnitude must be at most 1024"),
+    (lambda: rapt.rope(X, [1, -1025]), None, "frequencies[1] is -1025.0: its magnitude must be at most 1024"),
+    (lambda: rapt.rope(X, [1], attention_factor=1e39), Status.ATTENTION_FACTOR,
+     f"attention_factor is 1e+39: its magnitude must be from {NORMAL}"),
+    (lambda: rapt.rope(X, [1], [0, 1, 2, 3, -(2**24) - 1, 5]), None,
+     "positions hold -16777217: their magnitudes are at most 16777216"),
+    (lambda: rapt.rope(X, [1], 2**24 - 4), None, "positions is 16777212, and the last of 6 tokens is above 16777216"),
+    (lambda: rapt.rope(X, [1], out=as_strided(np.ones(999, F), (6, 64), (16, 4))), Status.Y_STRIDES,
+     "out has strides of [0, 0, 4] elements from batch, head and token to the next, with which rows overlap"),
+    (lambda: rapt.rope_frequencies(7), Status.ROTARY_DIM, "rotary_dim is 7: it must be even, and not 0"),
+    (lambda: rapt.rope_frequencies(8, 1), Status.BASE, "base is 1.0: above 1, and at most 2**512"),
+    (lambda: rapt.rope_frequencies(8, 0), Status.BASE, "base is 0.0: above 1, and at most 2**512"),
+    (lambda: rapt.rope_frequencies(8, factor=2), Status.SCALING_FACTOR,
+     "factor is 2.0, which rope_type 'default' does not use"),
+    (lambda: rapt.rope_frequencies(8, rope_type="linear", factor=-2), Status.SCALING_FACTOR,
+     "factor is -2.0: from 2**-256 to 2**256"),
+    (lambda: rapt.rope_frequencies(8, original_max_position_embeddings=7), Status.ORIGINAL_LENGTH,
+     "original_max_position_embeddings is 7, which rope_type 'default' does not use"),
+    (lambda: rapt.rope_frequencies(8, rope_type="yarn", factor=2), Status.ORIGINAL_LENGTH,
+     "original_max_position_embeddings is 0, and rope_type 'yarn' needs it"),
+    (lambda: rapt.rope_frequencies(8, **YARN, high_freq_factor=4), Status.FREQ_FACTORS,
+     "high_freq_factor is 4.0, which rope_type 'yarn' does not use"),
+    (lambda: rapt.rope_frequencies(8, **LLAMA3, low_freq_factor=5), Status.FREQ_FACTORS,
+     f"low_freq_factor is 5.0 and high_freq_factor 4.0: {POWERS}, and the second one is larger"),
+    (lambda: rapt.rope_frequencies(8, **LLAMA3, beta_slow=1), Status.BETAS,
+     "beta_slow is 1.0, which rope_type 'llama3' does not use"),
+    (lambda: rapt.rope_frequencies(8, **YARN, beta_slow=33), Status.BETAS,
+     f"beta_fast is 32.0 and beta_slow 33.0: {POWERS}, and the first one is larger"),
+    (lambda: rapt.rope_frequencies(8, **LLAMA3, truncate=False), Status.TRUNCATE,
+     "truncate is False, which rope_type 'llama3' does not use"),
+    (lambda: rapt.rope_frequencies(8, mscale=2), Status.MSCALE, "mscale is 2.0, which rope_type 'default' does not use"),
+    (lambda: rapt.rope_frequencies(8, **YARN, mscale=2), Status.MSCALE,
+     f"mscale is 2.0 and mscale_all_dim 0.0: {POWERS}, or none is given"),
+    (lambda: rapt.softmax(BOTH[:6], out=BOTH[3:]), None, "out overlaps x without being exactly x"),
+    (lambda: rapt.softmax(X, mask=BOTH.view(np.uint8)[:6, :64], out=BOTH[:6]), None, "out overlaps mask"),
+    (lambda: rapt.log_softmax(X, bias=BOTH[0], out=BOTH[:6]), None, "out overlaps bias"),
+    (lambda: rapt.logsumexp(X, sinks=BOTH[0, :6], out=BOTH[0, 3:9]), None, "out overlaps sinks"),
+    (lambda: rapt.softmax_backward(X, BOTH[:6], out=BOTH[3:]), None, "out overlaps dy without being exactly dy"),
+    (lambda: rapt.rms_norm(X, BOTH[5], out=BOTH[:6]), None, "out overlaps weight"),
+    (lambda: rapt.layer_norm(X, residual=BOTH[:6], out=BOTH[:6]), None, "out overlaps residual"),
+    (lambda: rapt.layer_norm(BOTH[:6], residual=BOTH[:6]), None, "residual overlaps x"),
+    (lambda: rapt.layer_norm_backward(X, X, BOTH[5], out=BOTH[:6]), None, "out overlaps weight"),
+    (lambda: rapt.gated(X, BOTH[:6], out=BOTH[3:]), None, "out overlaps up without being exactly up"),
+    (lambda: rapt.rope(BOTH[:6], [1], out=BOTH[3:]), None, "out overlaps x without being exactly x"),
+    (lambda: rapt.rope(X, BOTH.view(float)[5, :4], out=BOTH[:6]), None, "out overlaps frequencies"),
+]  # fmt: skip
+
+
 @pytest.fixture
 def statuses(monkeypatch: pytest.MonkeyPatch) -> list[Status]:
     """Those that the library has returned."""
     seen: list[Status] = []
-    for module in (_attention_call, _linear):
-        make: Call = module.error
+    for module in (_attention_call, _linear, _rows, _norms, _rope):
+        make: Call = module.error  # type: ignore[attr-defined]
 
-        def error(status: Status, call: Any, make: Call = make) -> Any:
+        def error(status: Status, *call: Any, make: Call = make) -> Any:
             seen.append(status)
-            return make(status, call)
+            return make(status, *call)
 
         monkeypatch.setattr(module, "error", error)
     return seen
@@ -214,8 +282,35 @@ def test_linear(statuses: list[Status]) -> None:
         refused(*case, statuses)
 
 
+def test_rows(statuses: list[Status]) -> None:
+    for case in ROWS:
+        refused(*case, statuses)
+
+
 def test_every_text_is_here() -> None:
     texts = set(_attention_errors._TEXTS) | {Status.TYPE}
     assert texts == {status for _, status, _ in ATTENTION + ONLY_ATTENTION if status is not None}
-    provoked = {status for *_, status, _ in ATTENTION + ONLY_ATTENTION + LINEAR if status is not None}
-    assert set(Status) - provoked == {Status.WORKSPACE}  # which is mended without a message
+    assert set(_errors._TEXTS) == {status for _, status, _ in ROWS if status is not None}
+    provoked = {status for *_, status, _ in ATTENTION + ONLY_ATTENTION + LINEAR + ROWS if status is not None}
+    # The first is mended without a message. rope and the levels have texts of their own for the others.
+    assert set(Status) - provoked == {Status.WORKSPACE, Status.FREQUENCIES, Status.ISA_NAME}
+
+
+def test_levels() -> None:
+    levels = ", ".join(rapt.isas())
+    for name in ("avx1024", "scalar\0", "\ud800", ""):
+        with pytest.raises(ValueError) as error:
+            rapt.force_isa(name)
+        assert (
+            str(error.value) == f"name is {name!r}: no instruction set of that name is compiled in: there are {levels}"
+        )
+        assert rapt.kernel_isa(f"softmax_f32{name}\0") is None
+    wrong: list[tuple[Call, Any, str]] = [
+        (rapt.force_isa, 3, "name is 3, not the name of a level"),
+        (rapt.kernel_isa, 3, "kernel is 3, not the name of a kernel"),
+        (rapt.kernel_isa, b"softmax_f32", "kernel is b'softmax_f32', not the name of a kernel"),
+    ]
+    for call, argument, words in wrong:
+        with pytest.raises(TypeError) as refusal:
+            call(argument)
+        assert str(refusal.value) == words

@@ -1,5 +1,6 @@
 """Odd arguments to every function: a ValueError or a TypeError, or a result, and nothing else."""
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from kinds import Array, Call
 
 import rapt
+from rapt import _library
 
 
 class BrokenDLPack:
@@ -35,6 +37,22 @@ class ReadOnlyDLPack:
         return array.__dlpack__()  # a BufferError
 
 
+class BrokenNumber:
+    def __index__(self) -> Any:
+        raise OSError("no integer")
+
+    def __float__(self) -> Any:
+        raise ZeroDivisionError("no number")
+
+    def __iter__(self) -> Any:
+        raise OSError("no elements")
+
+
+class BrokenAttributes:
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"no {name}")
+
+
 def read_only() -> Any:
     array = np.zeros((2, 4), np.float32)
     array.flags.writeable = False
@@ -48,7 +66,9 @@ ODD = [
     np.zeros((2, 4), np.complex64), np.zeros((2, 4), np.longdouble), np.zeros((2, 4), bool), np.zeros((1,) * 32, np.float32),
     np.zeros((2, 4), np.float32)[::-1, ::-1], np.zeros((2, 4), np.float16), np.zeros((2, 4), np.uint16),
     np.array([[2**63] * 4] * 2, np.uint64), read_only(), [[1.0], [1.0, 2.0]], BrokenDLPack(), NoCapsule(), BrokenArray(),
-    ReadOnlyDLPack(), np.ndarray, np.float32, lambda: 1, range(3), slice(None),
+    ReadOnlyDLPack(), np.ndarray, np.float32, lambda: 1, range(3), slice(None), BrokenNumber(), BrokenAttributes(),
+    Decimal("sNaN"), np.zeros((4, 2), "S0").T, np.zeros((4, 2), "V").T, np.ones((2, 4), np.float32, order="F"), "\0", "\ud800",
+    np.recarray((2, 4), [("a", "f4")]), np.bool_(True), np.complex64(1j), memoryview(b"1234"),
 ]  # fmt: skip
 
 
@@ -82,13 +102,16 @@ CALLS: dict[str, tuple[Call, dict[str, Any], list[str]]] = {
     "gelu_backward": (rapt.gelu_backward, {"x": x(), "dy": x()}, ["out"]),
     "argmax": (rapt.argmax, {"x": x()}, ["out"]),
     "convert": (rapt.convert, {"x": x(), "to": "f16"}, ["out"]),
+    "prepare": (lambda function, **options: rapt.prepare(function, **options)(), {"function": rapt.softmax, "x": x()}, ["axis"]),
+    "kernel_isa": (rapt.kernel_isa, {"kernel": "softmax_f32"}, []),
 }  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CALLS)
-def test_odd_arguments(name: str) -> None:
+def test_odd_arguments(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     function, needed, options = CALLS[name]
+    monkeypatch.setattr(_library.C, "rapt_status_text", lambda status: pytest.fail(f"status {status} has C's words"))
     function(**{key: np.copy(value) if isinstance(value, np.ndarray) else value for key, value in needed.items()})
     wrong: list[Any] = []
     for argument in (*needed, *options):

@@ -123,7 +123,7 @@ def test_options_live_as_long_as_the_call(random: Random) -> None:
     call = _rows._Options(
         rows, _library.F32, 1, bias=[[0.0] * 4] * 3, mask=[[True] * 4] * 3, row_lengths=[4] * 3, sinks=[0.0] * 3
     )
-    kept = {array.ctypes.data for array in call.kept}
+    kept = {array.ctypes.data for array in call.kept.values()}
     options = call.struct
     assert kept == {options.bias, options.mask, options.row_lengths, options.sinks}
 

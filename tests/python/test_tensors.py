@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dlpack import bf16_tensor
+from dlpack import Tensor, bf16_tensor
 from kinds import Array, Call, Random
 
 import rapt
@@ -87,6 +87,54 @@ def test_gradients_are_not_lost() -> None:
     assert isinstance(rapt.softmax(x.detach()), torch.Tensor)
     with pytest.raises(ValueError, match="CPU|DLPack"):
         rapt.softmax(torch.empty(3, 4, device="meta"))
+
+
+def test_tensors_that_numpy_has_not() -> None:
+    torch = pytest.importorskip("torch")
+    x, pair = torch.ones(2, 3), torch.complex(torch.ones(2, 3), torch.ones(2, 3))
+    negated = pair.conj().imag  # a view of ones, which stands for -1
+    assert negated.is_neg()
+    calls: list[Call] = [
+        lambda: rapt.softmax(negated),
+        lambda: rapt.softmax(x, bias=negated),
+        lambda: rapt.exp(x, out=negated),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"(x|bias|out) is a view of negated numbers: use \1.resolve_neg\(\)"):
+            call()
+    assert torch.equal(rapt.exp(negated.resolve_neg()), rapt.exp(-x))
+    for tensor in (x.to_sparse(), torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)):
+        with pytest.raises(ValueError, match="x gives no tensor by DLPack"):
+            rapt.softmax(tensor)
+    for tensor in (pair, pair.conj(), x.int(), x.bool()):
+        with pytest.raises((TypeError, ValueError), match="^x "):
+            rapt.softmax(tensor)
+
+
+def test_integers_and_masks_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    x, lengths = np.ones((2, 3), np.float32), torch.tensor([1, 3])
+    for integers in (lengths, lengths.to(torch.int16), lengths.to(torch.uint8), lengths.repeat_interleave(2)[::2]):
+        assert np.array_equal(rapt.softmax(x, row_lengths=integers), rapt.softmax(x, row_lengths=[1, 3]))
+    for numbers in (lengths.bfloat16(), lengths.float(), lengths.bool()):
+        with pytest.raises(TypeError, match="row_lengths"):
+            rapt.softmax(x, row_lengths=numbers)
+    mask = torch.tensor([True, False, True])
+    for form in (mask, mask.to(torch.uint8)):
+        assert np.array_equal(rapt.softmax(x, mask=form), rapt.softmax(x, mask=mask.numpy()))
+        assert np.array_equal(rapt.attention(x, x, x, mask=form[1:]), rapt.attention(x, x, x, mask=[False, True]))
+    with pytest.raises(TypeError, match="mask"):
+        rapt.softmax(x, mask=mask.bfloat16())
+
+
+def test_uint16_of_torch_is_no_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch 2.3 has it, and NumPy's uint16 is bf16."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.Tensor, "numpy", lambda x: np.ones(x.shape, np.uint16))
+    monkeypatch.setattr(torch.Tensor, "__dlpack__", lambda x: Tensor(np.ones(x.shape, np.uint16)).__dlpack__())
+    with pytest.raises(TypeError, match="element type"):
+        rapt.softmax(torch.ones(3, dtype=torch.int16))
+    assert rapt.softmax(np.ones((2, 3)), row_lengths=torch.ones(2, dtype=torch.int16)).tolist() == [[1, 0, 0]] * 2
 
 
 def test_torch_is_not_imported(tmp_path: Path) -> None:

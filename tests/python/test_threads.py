@@ -92,63 +92,179 @@ def test_attention_is_interrupted(interrupt: Callable[[float], None], threads: i
     assert time.perf_counter() - start < 0.3 + 0.7  # 0.2, on a machine that does nothing else
 
 
-@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "rms_norm", "exp", "gated", "rope"])
-def test_long_calls_are_cut(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """The same bits as in one call, with every option that depends on the row."""
+@pytest.mark.parametrize("threads", [1, 2])
+def test_gradients_of_attention_are_interrupted(interrupt: Any, threads: int | None) -> None:
+    """One call, of more than a second."""
+    q = np.random.default_rng(1).normal(size=(1, 32, 4096, 64)).astype(np.float32)
+    interrupt(0.3)
+    start = time.perf_counter()
+    with pytest.raises(Interrupted):
+        rapt.attention_backward(q, q, q, q, q, np.full(q.shape[:-1], 9, np.float32), threads=threads)
+    assert time.perf_counter() - start < 0.3 + 0.7  # 0.2, on a machine that does nothing else
+
+
+def rows_of_softmax() -> Any:
     random = np.random.default_rng(3)
-    x = random.normal(size=(2, 37, 24)).astype(np.float32)
     lengths, sinks = random.integers(0, 25, (2, 37)), random.normal(size=(2, 37))
-    bias, mask = random.normal(size=x.shape), random.random((2, 1, 24)) < 0.8
-    options: list[dict[str, Any]] = [{}]
-    if name in ("softmax", "log_softmax", "logsumexp"):
-        options += [{"bias": bias, "row_lengths": lengths}, {"sinks": sinks, "mask": mask}, {"bias": bias[:1, :1]}]
-        options += [
-            {"causal": True},
-            {"causal": "top_left"},
-            {"causal_offset": -3},
-            {"axis": 1, "row_lengths": [3] * 24},
-        ]
-    calls: list[Call] = [lambda x, o=o: getattr(rapt, name)(x, **o) for o in options]
-    if name == "gated":
-        calls = [lambda x: rapt.gated(x, x[..., ::-1])]
-    if name == "rope":
-        calls = [lambda x, p=p: rapt.rope(x, np.ones(5), p) for p in (7, np.arange(37), np.arange(74).reshape(2, 37))]
-        x = x[None]
-    if name == "rms_norm":
+    bias, mask = random.normal(size=(2, 37, 24)), random.random((2, 1, 24)) < 0.8
+    yield from ({}, {"bias": bias, "row_lengths": lengths}, {"sinks": sinks, "mask": mask}, {"bias": bias[:1, :1]})
+    yield from ({"causal": True}, {"causal": "top_left"}, {"causal_offset": -3}, {"axis": 1, "row_lengths": [3] * 24})
 
-        def with_residual(x: Array) -> Any:
-            residual = np.cos(x)
-            return rapt.rms_norm(x, residual=residual), residual
 
-        calls = [rapt.rms_norm, with_residual, lambda x: rapt.layer_norm(x[..., 3:], np.ones(21, x.dtype))]
-    pieces: list[int] = []
-    run_tasks = _threads.run_tasks
+def calls_on(x: Any) -> Any:
+    """Calls of every function that is cut, with every option that depends on the row, by name."""
 
-    def counted(*arguments: Any) -> None:
-        pieces.append(1)
-        run_tasks(*arguments)
+    def with_residual(norm: Any) -> Any:
+        residual = np.cos(x)
+        return norm(x, residual=residual), residual
 
-    modules = [getattr(rapt, module) for module in ("_rows", "_norms", "_gated", "_rope", "_vectors")]
-    for call in calls:
-        tensors: list[Array] = [x, x[..., 0, :], x.astype(np.float16)]
-        for tensor in tensors:
-            if name == "rope" and tensor.ndim == 3:
-                continue
-            try:
-                expected = call(tensor)
-            except ValueError:  # options of another shape
-                continue
-            for module in modules:
-                monkeypatch.setattr(module, "PIECE", 1)
-                monkeypatch.setattr(module, "run_tasks", counted)
-                if module is rapt._vectors:
-                    monkeypatch.setattr(module, "_BLOCK", 100)
-            got = call(tensor)
-            for module in modules:
-                monkeypatch.undo()
-            for a, b in zip(got, expected, strict=True):
-                assert np.array_equal(a, b, equal_nan=True)
-    assert len(pieces) >= len(calls)
+    flat, row = x.reshape(-1, 24), x[0, 0]
+    for options in rows_of_softmax():
+        for function in (rapt.softmax, rapt.log_softmax, rapt.logsumexp):
+            yield function.__name__, lambda f=function, o=options: f(x, **o)
+            if "causal_offset" in options:
+                yield function.__name__, lambda f=function, o=options: f(flat, **o)
+    for norm in (rapt.rms_norm, rapt.layer_norm):
+        yield norm.__name__, lambda f=norm: f(x[..., 3:], row[3:])
+        yield norm.__name__, lambda f=norm: with_residual(f)
+    for positions in (7, np.arange(37), np.arange(74).reshape(2, 37)):
+        yield "rope", lambda p=positions: rapt.rope(x[:, None], np.ones(5), p)
+    yield "gated", lambda: rapt.gated(x, x[..., ::-1])
+    for function in (rapt.silu, rapt.gelu, rapt.gelu_tanh):
+        yield function.__name__, lambda f=function: f(x)
+    yield "scale", lambda: rapt.scale(x, 0.3)
+    yield "dot_rows", lambda: rapt.dot_rows(row, flat[:, ::-1])
+    yield "pack_weights", lambda: rapt.pack_weights([x.reshape(-1, 6), x.reshape(-1, 6).T.copy().T]).data
+    yield "pack_keys", lambda: rapt.pack_keys(x.reshape(2, -1, 6)[:, ::2])
+    if x.dtype in (np.float32, np.float64):
+        yield "softmax_backward", lambda: rapt.softmax_backward(x, x[..., ::-1])
+        yield "rms_norm_backward", lambda: rapt.rms_norm_backward(x, x[..., ::-1], row, weight_plus_one=True)
+        yield "layer_norm_backward", lambda: rapt.layer_norm_backward(x[..., 3:], x[..., :-3])
+        yield "gated_backward", lambda: rapt.gated_backward(x[..., ::-1], x, x[:, :1] + np.zeros_like(x), "gelu")
+        yield "exp", lambda: rapt.exp(x)
+        for function in (rapt.silu_backward, rapt.gelu_backward, rapt.gelu_tanh_backward):
+            yield function.__name__, lambda f=function: f(x, x[::-1])
+    if x.dtype != np.float64:
+        yield "convert", lambda: rapt.convert(x, "f32" if x.dtype == np.float16 else "bf16")
+        yield "quantize_rows", lambda: rapt.quantize_rows(flat[:, ::-1], "i4", 7)
+        q, scales = rapt.quantize_rows(x.reshape(-1, 6).astype(np.float32))
+        offsets = np.sin(scales)
+        yield "dequantize_rows", lambda: rapt.dequantize_rows(q, "i8", scales, offsets=offsets)
+        yield "pack_quantized", lambda: rapt.pack_quantized(q, "i8", scales, offsets=offsets).data
+        codes = (q & 15).view(np.uint8)
+        zeros = np.arange(len(q))[:, None] % 5
+        yield "dequantize_rows", lambda: rapt.dequantize_rows(codes, "u4", scales, zeros=zeros)
+        yield "pack_quantized", lambda: rapt.pack_quantized(codes, "u4", scales, zeros=zeros).data
+        yield "pack_quantized", lambda: rapt.pack_quantized(codes, "u4", scales, codebook=np.arange(16.0)).data
+
+
+@pytest.fixture
+def all_calls_are_long(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs f with calls cut into the smallest pieces, and after(number) behind each."""
+
+    def cut(f: Any, after: Any = lambda number: None) -> Any:
+        done = 0
+
+        def run_tasks(run: Any, tasks: Any, *_: Any) -> Any:
+            nonlocal done
+            for first in range(tasks):
+                run(first, first + 1, 0)
+                done += 1
+                after(done)
+
+        with monkeypatch.context() as patch:
+            for module in (rapt._pieces, rapt._rows, rapt._norms, rapt._gated, rapt._rope):
+                patch.setattr(module, "PIECE", 1)
+            patch.setattr(rapt._pieces, "run_tasks", run_tasks)
+            patch.setattr(rapt._vectors, "_BLOCK", 100)
+            return f(), done
+
+    return cut
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_pieces_have_the_bits_of_one_call(all_calls_are_long: Any, dtype: Any) -> None:
+    x = np.random.default_rng(3).normal(size=(2, 37, 24)).astype(dtype)
+    for name, call in calls_on(x):
+        expected = call()
+        got, pieces = all_calls_are_long(call)
+        assert pieces > 3, name
+        for a, b in zip(got, expected, strict=True):
+            assert np.asarray(a).dtype == np.asarray(b).dtype and np.array_equal(a, b, equal_nan=True), name
+
+
+def test_a_signal_between_pieces(all_calls_are_long: Any, interrupt: Any) -> None:
+    """Its handler runs before the next piece, and its exception passes, in every function that is cut."""
+    pieces = []
+
+    def after(number: Any) -> Any:
+        pieces.append(number)
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+    for name, call in calls_on(np.ones((2, 37, 24), np.float32)):
+        pieces.clear()
+        with pytest.raises(Interrupted):
+            all_calls_are_long(call, after)
+        assert pieces == [1, 2], name
+
+
+def test_every_function_is_cut() -> None:
+    cut = {name for name, _ in calls_on(np.ones((2, 37, 24), np.float32))}
+    tasks, loops, one_sum = {"attention", "attention_backward", "linear"}, {"argmax"}, {"dot", "exp_sum"}
+    of_levels = {"bits_version", "force_isa", "isa", "isa_status", "isas", "kernel_isa", "version"}
+    little = {"prepare", "rope_frequencies"} | {name for name in rapt.__all__ if name[0].isupper()}
+    assert cut | tasks | loops | one_sum | of_levels | little == set(rapt.__all__)
+
+
+@pytest.mark.parametrize("name", ["softmax", "layer_norm_backward", "gated_backward"])
+def test_long_calls_are_interrupted(interrupt: Any, name: str) -> None:
+    """One call each, of more than a second on the scalar level."""
+    x = np.ones((1 << 20, 32), np.float32)
+    calls = {
+        "softmax": lambda: rapt.softmax(x, out=x),
+        "layer_norm_backward": lambda: rapt.layer_norm_backward(*np.broadcast_arrays(x, x), out=x),
+        "gated_backward": lambda: rapt.gated_backward(x, x, x),
+    }
+    rapt.force_isa("scalar")
+    try:
+        interrupt(0.2)
+        start = time.perf_counter()
+        with pytest.raises(Interrupted):
+            calls[name]()
+        assert time.perf_counter() - start < 0.2 + 0.7  # 0.1, on a machine that does nothing else
+    finally:
+        rapt.force_isa(None)
+
+
+def test_pieces_do_not_hide_an_overlap(all_calls_are_long: Any) -> None:
+    """Each piece alone would overlap nothing."""
+    both = np.ones((80, 24), np.float32)
+    x, out = both[:40], both[30:70]
+    narrow = both.reshape(-1)[: 40 * 20].reshape(40, 20)
+    for call in (
+        lambda: rapt.softmax(x, out=out),
+        lambda: rapt.softmax(both[:40, :20], out=narrow),  # from the same address, with another stride
+        lambda: rapt.log_softmax(x, bias=out, out=out),
+        lambda: rapt.logsumexp(x, sinks=both.reshape(-1)[-40:], out=both.reshape(-1)[-60:-20]),
+        lambda: rapt.softmax_backward(x, x, out=out),
+        lambda: rapt.softmax_backward(x.copy(), x, out=out),
+        lambda: rapt.rms_norm(x, out=out),
+        lambda: rapt.rms_norm(x, residual=x),
+        lambda: rapt.rms_norm(x, residual=out, out=out),
+        lambda: rapt.layer_norm(x, both[60], out=out),
+        lambda: rapt.rms_norm_backward(x, out, both[69], out=out),
+        lambda: rapt.layer_norm_backward(x, x, out=out),
+        lambda: rapt.gated(x, x, out=out),
+        lambda: rapt.rope(x, np.ones(4), 0, out=out),
+        lambda: rapt.rope(x, both.view(np.float64).reshape(-1)[-400:-390], 0, out=both[40:]),
+        lambda: rapt.exp(x, out=out),
+        lambda: rapt.dot_rows(x[0], x, out=both.reshape(-1)[100:140]),
+    ):
+        for way in (call, lambda: all_calls_are_long(call)):
+            with pytest.raises(ValueError, match="overlap"):
+                way()
+        assert np.array_equal(both, np.ones_like(both))
 
 
 def test_an_error_of_a_thread_is_raised() -> None:
@@ -222,7 +338,7 @@ def test_calls_while_the_interpreter_ends() -> None:
         import atexit, rapt
         from rapt import _threads
         done = []
-        def last():
+        def last() -> Any:
             _threads.run_tasks(lambda first, last, _: done.extend(range(first, last)), 30, 0, 3)
             print(sorted(done) == list(range(30)))
         atexit.register(last)

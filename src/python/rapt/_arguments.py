@@ -27,7 +27,7 @@ def integer(x: Any, name: str, least: int = 0, most: int = LARGEST) -> int:
     if type(x) is not int:
         try:
             x = operator.index(x)
-        except TypeError:
+        except Exception:  # of x's own method too
             raise TypeError(f"{name} is {shown(x)}, not an integer") from None
     if x < least:
         raise ValueError(f"{name} is {shown(x)}, below {least}")
@@ -40,13 +40,13 @@ def number(x: Any, name: str) -> float:
     """A float, or a number of another type, such as np.float32. A str is none."""
     if type(x) is float:
         return x
-    if not hasattr(x, "__float__") and not hasattr(x, "__index__"):
+    if not hasattr(type(x), "__float__") and not hasattr(type(x), "__index__"):
         raise TypeError(f"{name} is {shown(x)}, not a number")
     try:
         return float(x)
     except OverflowError:
         raise ValueError(f"{name} is {shown(x)}, beyond the largest number of a float") from None
-    except (TypeError, ValueError):  # such as an array of several numbers
+    except Exception:  # of an array of several numbers, or of x's own method
         raise TypeError(f"{name} is {shown(x)}, not a number") from None
 
 

@@ -22,7 +22,8 @@ from ._arrays import (
     tensor_strides,
 )
 from ._attention_call import BLOCK, AttentionCall, four_dimensions, zero_gaps
-from ._library import F32, F64, I8, AttentionGradients, AttentionOptions, C, check, count
+from ._library import F32, F64, I8, REPEAT, AttentionGradients, AttentionOptions, C, check, count
+from ._pieces import run_all
 from ._prepared import Prepared, joins
 from ._status import Status
 from ._threads import run_tasks, thread_count
@@ -30,6 +31,10 @@ from ._workspace import SMALL, Workspace, kept_workspace, larger_workspace
 
 Arithmetic = Literal["default", "f32", "bf16", None]
 _GRADIENT_TYPES = {None: 0, "f32": F32}
+# In multiplications with an addition of the forward call: a task of the gradient that takes too long, and a run that does not.
+# They take about 20 ms with AVX-512.
+_LONG_TASK, _FIRST_RUN = 1 << 28, 1 << 28
+_SECONDS = 0.12
 
 
 # fmt: off
@@ -212,7 +217,7 @@ def _prepare_attention(q: Any, out: Any, return_lse: bool, threads: int | None, 
         returned,
         (call, result, workspace),
         call.copied,
-        call.check,
+        lambda status, kept: kept[0].check(status),
     )
 
 
@@ -268,7 +273,7 @@ def _run(call: AttentionCall, result: Array, threads: int | None) -> None:
         thread_count(threads)
         return
     if call.work <= SMALL:
-        if threads != 1:
+        if type(threads) is not int or threads < 1:
             thread_count(threads)
         _run_at_once(call, result)
         return
@@ -330,11 +335,11 @@ def pack_keys(k: Any) -> Any:
     k is [..., tokens, dim] of f32, f64, f16, bf16 or int8. The result is [..., blocks, dim, 64] of k's type, where a block
     has 64 tokens. The last block's missing tokens are 0.
 
-    A ValueError is a k of fewer than 2 dimensions, or without elements in a row. A TypeError is another type.
+    A ValueError is a k of fewer than 2 or more than 31 dimensions, or without elements in a row. A TypeError is another type.
     """
     keys = readable(as_array(k, "k"))
-    if keys.ndim < 2:
-        raise ValueError(f"k has {keys.ndim} dimensions, not at least 2")
+    if not 2 <= keys.ndim < 32:  # packed keys have one more, and NumPy 1 has 32
+        raise ValueError(f"k has {keys.ndim} dimensions, not 2 to 31")
     *outer, tokens, dim = keys.shape
     if not 1 <= dim <= 1 << 20:
         raise ValueError(f"k has rows of {dim} elements, not of 1 to {1 << 20}")
@@ -347,7 +352,13 @@ def pack_keys(k: Any) -> Any:
     )
     stride = strides_of((tokens,), keys.strides[-2:-1], keys.itemsize).token
     for head in np.ndindex(*outer):
-        check(C.rapt_attention_pack_keys(address(keys[head]), stride, 0, tokens, options, address(packed[head])))
+        of_keys, of_packed = address(keys[head]), address(packed[head])
+
+        def run(first: int, count: int) -> Any:
+            part = of_keys + first * keys.strides[-2]
+            return C.rapt_attention_pack_keys(part, stride, first, count, options, of_packed)
+
+        check(run_all(run, tokens, tokens * dim, BLOCK))
     return in_kind_of(k, packed)
 
 
@@ -464,17 +475,67 @@ def attention_backward(
                 )
             },
         )
-        _run_backward(call, gradients, thread_count(threads))
+        tensors = call.q, result, d_out, dq, call.k, call.v, dk, dv
+        _run_backward(call, gradients, tensors, thread_count(threads))
     return Gradients(*(None if array is None else in_kind_of(q, array) for array in (dq, dk, dv, dbias, dsinks)))
 
 
-def _run_backward(call: AttentionCall, gradients: AttentionGradients, threads: int) -> None:
-    options, arrays = call.options, call.addresses
+def _run_backward(call: AttentionCall, gradients: AttentionGradients, tensors: tuple[Array, ...], threads: int) -> None:
     workspace = call.count(C.rapt_attention_backward_workspace)
     tasks = call.count(C.rapt_attention_backward_tasks, gradients)
+    parts: list[tuple[Any, ...]] = [(*call.addresses, call.options, gradients)]
+    if call.work // max(tasks, 1) > _LONG_TASK and _heads_are_apart(call.options, gradients):
+        call.set_all_strides()
+        parts = [_of_head(call, gradients, tensors, head) for head in range(call.options.kv_heads)]
+        tasks = count(C.rapt_attention_backward_tasks, *parts[0][-2:])
 
     def run(first: int, last: int, scratch: int) -> None:
-        call.check(C.rapt_attention_backward_run(*arrays, options, gradients, first, last, scratch, workspace))
+        for i in range(first // tasks, (last - 1) // tasks + 1):
+            begin, end = max(first - i * tasks, 0), min(last - i * tasks, tasks)
+            call.check(C.rapt_attention_backward_run(*parts[i], begin, end, scratch, workspace))
 
-    # Consecutive tasks share products, so that each thread gets one run of them.
-    run_tasks(run, tasks, workspace, threads, runs_per_thread=1)
+    # Consecutive tasks of a head share products: one run computes 5 of them, and single tasks up to 7.
+    whole = len(parts) * tasks
+    first_run = max(_FIRST_RUN * whole // max(call.work, 1), 1)
+    seconds = _SECONDS if threads == 1 else _SECONDS / 2  # a signal waits for the caller's run, then for the others'
+    run_tasks(run, whole, workspace, threads, runs_per_thread=1, first_run=first_run, seconds=seconds)
+
+
+def _heads_are_apart(options: AttentionOptions, gradients: AttentionGradients) -> bool:
+    return options.kv_heads > 1 and (not gradients.dbias or options.bias_strides.head != REPEAT)
+
+
+def _of_head(
+    call: AttentionCall, gradients: AttentionGradients, tensors: tuple[Array, ...], head: int
+) -> tuple[Any, ...]:
+    """The arguments of a call for one head of k and v: the library makes fewer tasks per head of more heads."""
+    o, size = call.options, 8 if call.number == F64 else 4
+    heads = o.q_heads // o.kv_heads
+    first = head * heads
+
+    def at(address: int | None, stride: int, size: int) -> int | None:
+        return address + first * stride * size if address and stride != REPEAT else address
+
+    # q, out, dout and dq have the heads of q; k, v, dk and dv those of k.
+    q, out, dout, dq = (address(four_dimensions(x, "q")[:, first : first + heads]) for x in tensors[:4])
+    k, v, dk, dv = (address(four_dimensions(x, "k")[:, head : head + 1]) for x in tensors[4:])
+    options = o.changed(
+        q_heads=heads,
+        kv_heads=1,
+        lse=at(o.lse, o.lse_strides.head, size),
+        bias=at(o.bias, o.bias_strides.head, size),
+        mask=at(o.mask, o.mask_strides.head, 1),
+        query_scales=at(o.query_scales, o.query_scale_strides.head, size),
+        alibi_slopes=at(o.alibi_slopes, 1, size),
+        sinks=at(o.sinks, 1, size),
+    )
+    part = gradients.changed(
+        out=out,
+        dout=dout,
+        dq=dq,
+        dk=dk,
+        dv=dv,
+        dbias=at(gradients.dbias, o.bias_strides.head, size),
+        dsinks=at(gradients.dsinks, 1, size),
+    )
+    return q, k, v, options, part

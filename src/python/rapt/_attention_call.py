@@ -125,6 +125,13 @@ class AttentionCall:
         if self.packed_keys or not (q.flags.c_contiguous and k.flags.c_contiguous and v.flags.c_contiguous):
             self._set_strides()
 
+    def set_all_strides(self) -> None:
+        """Strides of a part of the heads are not the library's defaults."""
+        self._set_strides()
+        o = self.options
+        if self.q_offsets is None:
+            o.lse_strides = Strides(o.q_heads * o.q_len, o.q_len, 1)
+
     def _set_strides(self) -> None:
         self.strided = True
         o, k = self.options, self.k
@@ -292,8 +299,7 @@ class AttentionCall:
                 setattr(o, name, _window(keys, name))
 
     def set_mask(self, mask: Any) -> None:
-        rows = self._over_keys(as_mask(mask, "mask"), "mask")
-        self.options.mask, self.options.mask_strides = self._keep(rows), tensor_strides(rows)
+        self.options.mask, self.options.mask_strides = self._over_keys(as_mask(mask, "mask"), "mask")
 
     def set_bias(self, bias: Any, contiguous: bool) -> None:
         o = self.options
@@ -303,12 +309,13 @@ class AttentionCall:
                 raise ValueError(f"bias has the shape {array.shape}: a gradient has one column per key, of {o.kv_len}")
             array = np.ascontiguousarray(array)
         self.bias = array
-        rows = self._over_keys(array, "bias")
-        o.bias, o.bias_strides = self._keep(rows), tensor_strides(rows)
+        o.bias, o.bias_strides = self._over_keys(array, "bias")
 
-    def _over_keys(self, array: Array, name: str) -> Array:
+    def _over_keys(self, array: Array, name: str) -> tuple[int, Strides]:
         o = self.options
-        return broadcast_rows(array, (o.batch, o.q_heads, o.q_len, o.kv_len), name)
+        shape = (o.batch, o.q_heads, o.q_len, o.kv_len)
+        rows, strides = broadcast_rows(array, shape, name)
+        return self._keep(rows), strides_of(shape[:-1], strides, rows.itemsize)
 
     # ---- outputs, and the inputs of the gradient
 

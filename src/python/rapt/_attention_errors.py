@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ._arrays import SUFFIXES
-from ._library import F64, I8, REPEAT, C
+from ._errors import out_strides_text, scale_text, softcap_text
+from ._library import F64, I8, C
 from ._status import Status
 
 if TYPE_CHECKING:
     from ._attention_call import AttentionCall
 
 _LARGEST_DIM = 1 << 20
-_STRIDES = ("batch", "head", "token")
 
 
 def error(status: int, call: AttentionCall) -> Exception:
@@ -35,8 +34,6 @@ def _type(call: AttentionCall) -> str:
     o = call.options
     if o.q_type == I8:
         return "q has elements of int8: only k and v may have them"
-    if o.kv_type == I8 and o.q_type != F64:
-        return "keys and values of int8 have no gradient"
     if (o.q_type == F64) != (o.kv_type == F64):
         return f"{_names(call)} do not go together: float64 goes only with float64"
     return f"out_type is {SUFFIXES[o.out_type]!r} next to a q of {call.q.dtype.name}: f64 goes only with f64"
@@ -60,23 +57,13 @@ def _dim(call: AttentionCall) -> str:
     return f"heads of {o.qk_dim} and {o.v_dim} elements: 1 to {_LARGEST_DIM} are possible"
 
 
-def _range(call: AttentionCall) -> tuple[str, float, float]:
-    numbers: np.finfo[Any] = np.finfo(np.float64) if call.number == F64 else np.finfo(np.float32)
-    return numbers.dtype.name, float(numbers.tiny), float(numbers.max)
-
-
 def _scale(call: AttentionCall) -> str:
-    name, least, most = _range(call)
-    return f"scale is {call.options.scale!r}: its magnitude must be from {least:.4g} to {most / math.log2(math.e):.4g} in {name}"
+    return scale_text(call.options.scale, call.number)
 
 
 def _softcap(call: AttentionCall) -> str:
-    name, least, most = _range(call)
     o = call.options
-    return (
-        f"softcap is {o.softcap!r}: 0 (off) or from {least:.4g} to {most:.4g} in {name}, and so is the magnitude of "
-        f"scale / softcap, which is {(o.scale or o.qk_dim**-0.5) / (o.softcap or 1):.4g}"
-    )
+    return softcap_text(o.softcap, o.scale or o.qk_dim**-0.5, call.number)
 
 
 def _kv_lengths(call: AttentionCall) -> str:
@@ -89,18 +76,15 @@ def _kv_lengths(call: AttentionCall) -> str:
 
 def _block_table(call: AttentionCall) -> str:
     o, table = call.options, call.block_table
-    if table is None or table.min(initial=0) >= 0:
-        return "block_table has no gradient" if table is not None else "there is no block_table"
+    assert table is not None
     lengths = np.full(len(table), o.kv_len) if call.kv_lengths is None else call.kv_lengths
     used = np.arange(table.shape[1]) * o.page_size < lengths[:, None]
-    b, page = np.argwhere(used & (table < 0))[0] if (used & (table < 0)).any() else (0, 0)
+    b, page = np.argwhere(used & (table < 0))[0]
     return f"block_table[{b}, {page}] is {table[b, page]}: no page has that number"
 
 
 def _packed_keys(call: AttentionCall) -> str:
-    if call.kv_offsets is not None:
-        return "packed_keys is True next to kv_offsets: packed keys of sequences end to end are not possible"
-    return "packed_keys is True, but packed keys have no gradient"
+    return "packed_keys is True next to kv_offsets: packed keys of sequences end to end are not possible"
 
 
 def _overlap(call: AttentionCall) -> str:
@@ -108,9 +92,7 @@ def _overlap(call: AttentionCall) -> str:
 
 
 def _out_strides(call: AttentionCall) -> str:
-    o = call.options
-    strides = [0 if stride == REPEAT else stride for stride in (getattr(o.out_strides, name) for name in _STRIDES)]
-    return f"out has strides of {strides} elements from batch, head and token to the next, with which rows overlap"
+    return out_strides_text(call.options.out_strides)
 
 
 def _size(call: AttentionCall) -> str:

@@ -7,23 +7,10 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ._arguments import choice
-from ._arrays import (
-    Array,
-    Rows,
-    TensorLike,
-    Torch,
-    address,
-    element_type,
-    empty,
-    in_kind_of,
-    input_rows,
-    output_rows,
-    refuse_overlap,
-)
+from ._arrays import Array, Rows, TensorLike, Torch, element_type, in_kind_of, input_rows, output_rows
 from ._library import ACTIVATION, BF16, C, F16, F32, F64, GatedOptions, check
+from ._pieces import PIECE, refuse_overlaps, rows_in_pieces
 from ._prepared import Prepared, joins
-from ._rows import PIECE
-from ._threads import run_tasks
 
 Activation = Literal["silu", "gelu", "gelu_tanh"]
 
@@ -56,29 +43,25 @@ def _options(rapt_type: int, activation: Activation, gate: Rows, up: Rows, y: Ro
 
 def _prepare_gated(gate: Any, up: TensorLike, activation: Activation, out: Any) -> Prepared[Any]:
     of_gate, of_up, rapt_type = _inputs(gate, up)
-    result, rows = output_rows(out, of_gate.array.shape, rapt_type, of_gate.array)
-    if out is not None:
-        for array, name in ((of_gate.array, "gate"), (of_up.array, "up")):
-            refuse_overlap(array, result, name)
+    rows = output_rows(out, of_gate, rapt_type)
     options = _options(rapt_type, activation, of_gate, of_up, rows)
-    returned = out if out is not None else in_kind_of(gate, result)
+    returned = out if out is not None else in_kind_of(gate, rows.array)
     copied = "gate" if of_gate.copied else "up" if of_up.copied else ""
     kept = of_gate, of_up, rows
     if of_gate.array.size > PIECE:
-        return Prepared(_in_pieces, (*kept, options), returned, kept, copied)
-    return Prepared(C.rapt_gated, (of_gate.address, of_up.address, rows.address, options), returned, kept, copied)
+        _refuse_overlaps(*kept)
+        return Prepared(rows_in_pieces, (C.rapt_gated, kept, options), returned, kept, copied)
+    arguments = of_gate.address, of_up.address, rows.address, options
+    return Prepared(C.rapt_gated, arguments, returned, kept, copied, _failed)
 
 
-def _in_pieces(gate: Rows, up: Rows, y: Rows, options: GatedOptions) -> None:
-    """Between pieces of a long call, handlers of signals run."""
-    size = gate.array.itemsize
+def _refuse_overlaps(gate: Rows, up: Rows, y: Rows) -> None:
+    refuse_overlaps(y.array, {"gate": gate.array, "up": up.array}, {})
 
-    def run(first: int, last: int, _: int) -> None:
-        piece = GatedOptions.from_buffer_copy(options)
-        piece.rows = last - first
-        check(C.rapt_gated(*(rows.address + first * rows.stride * size for rows in (gate, up, y)), piece))
 
-    run_tasks(run, gate.rows, 0, 1)
+def _failed(status: int, kept: tuple[Rows, Rows, Rows]) -> None:
+    _refuse_overlaps(*kept)
+    check(status)
 
 
 # fmt: off
@@ -118,16 +101,25 @@ def gated_backward(gate: Any, up: TensorLike, dy: TensorLike, activation: Activa
 
     All have one shape and one type, f32 or f64. A TypeError is another type, a ValueError another shape or activation.
     """
-    arrays = [np.ascontiguousarray(rows.array) for rows in (*_inputs(gate, up)[:2], input_rows(dy, "dy"))]
-    if arrays[2].dtype != arrays[0].dtype:
-        raise TypeError(f"gate and dy have elements of {arrays[0].dtype.name} and {arrays[2].dtype.name}")
-    if arrays[2].shape != arrays[0].shape:
-        raise ValueError(f"gate has the shape {arrays[0].shape} and dy {arrays[2].shape}")
-    rapt_type = element_type(arrays[0], "gate")
+    of_gate, of_up, rapt_type = _inputs(gate, up)
+    of_dy, array = input_rows(dy, "dy"), of_gate.array
+    if of_dy.array.dtype != array.dtype:
+        raise TypeError(f"gate and dy have elements of {array.dtype.name} and {of_dy.array.dtype.name}")
+    if of_dy.array.shape != array.shape:
+        raise ValueError(f"gate has the shape {array.shape} and dy {of_dy.array.shape}")
     if rapt_type not in (F32, F64):
-        raise TypeError(f"gate has elements of {arrays[0].dtype.name}: gated_backward has f32 and f64")
-    of_gate, of_up, of_dy = (input_rows(array, "gate") for array in arrays)
-    dgate, dup = (empty(arrays[0].shape, rapt_type, arrays[0]) for _ in range(2))
+        raise TypeError(f"gate has elements of {array.dtype.name}: gated_backward has f32 and f64")
+    of_gate, of_up = _contiguous(of_gate), _contiguous(of_up)
+    dgate, dup = output_rows(None, of_gate, rapt_type), output_rows(None, of_gate, rapt_type)
     options = _options(rapt_type, activation, of_gate, of_up, of_dy)
-    check(C.rapt_gated_backward(of_gate.address, of_up.address, of_dy.address, address(dgate), address(dup), options))
-    return in_kind_of(gate, dgate), in_kind_of(gate, dup)
+    arrays = of_gate, of_up, of_dy, dgate, dup
+    if array.size > PIECE:
+        check(rows_in_pieces(C.rapt_gated_backward, arrays, options))
+    else:
+        check(C.rapt_gated_backward(*(rows.address for rows in arrays), options))
+    return in_kind_of(gate, dgate.array), in_kind_of(gate, dup.array)
+
+
+def _contiguous(rows: Rows) -> Rows:
+    """Gradients have the strides of their tensors."""
+    return rows if rows.array.flags.c_contiguous else input_rows(np.ascontiguousarray(rows.array), "gate")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
+from typing import Any
 
 from ._arguments import shown
-from ._library import C, check
+from ._library import C
+from ._status import Status
 
 _ASKED = os.environ.get("RAPT_ISA", "")  # as the library reads it: once, by its first call
 
@@ -45,7 +47,14 @@ def isa_status() -> str | None:
     if status == 0:
         return None
     usable = ", ".join(name for name, is_usable in isas().items() if is_usable)
-    return f"RAPT_ISA={_ASKED} is ignored: {C.rapt_status_text(status).decode()} (usable here: {usable})"
+    return f"RAPT_ISA={_ASKED} is ignored: {_reason(status)} (usable here: {usable})"
+
+
+def _reason(status: int) -> str:
+    if status == Status.ISA_NAME:  # the library's words name a function of C
+        return f"no instruction set of that name is compiled in: there are {', '.join(isas())}"
+    text: str = C.rapt_status_text(status).decode()
+    return text
 
 
 def force_isa(name: str | None) -> None:
@@ -53,15 +62,21 @@ def force_isa(name: str | None) -> None:
 
     A ValueError is a name that no level has, or one that this CPU lacks. A TypeError is no name.
     """
-    if name is not None and not isinstance(name, str):
-        raise TypeError(f"name is {shown(name)}, not the name of a level")
-    check(C.rapt_force_isa(None if name is None else name.encode()))
+    status = C.rapt_force_isa(None if name is None else _bytes(name, "name", "level"))
+    if status:
+        raise ValueError(f"name is {shown(name)}: {_reason(status)}")
 
 
 def kernel_isa(kernel: str) -> str | None:
     """The level whose code runs for a kernel such as "softmax_f32"; None if no kernel has that name."""
-    name = C.rapt_kernel_isa(kernel.encode())
+    name = C.rapt_kernel_isa(_bytes(kernel, "kernel", "kernel"))
     return None if name is None else name.decode()
+
+
+def _bytes(x: Any, name: str, what: str) -> bytes:
+    if not isinstance(x, str):
+        raise TypeError(f"{name} is {shown(x)}, not the name of a {what}")
+    return x.encode(errors="replace").replace(b"\0", b"?")  # which would end the name
 
 
 if _ignored := isa_status():

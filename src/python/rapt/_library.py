@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from ctypes import c_double, c_float, c_int, c_int64, c_ssize_t, c_size_t, c_void_p
 from pathlib import Path
+from typing import TypeVar
 
 REPEAT = -(1 << (8 * ctypes.sizeof(c_ssize_t) - 1))  # RAPT_REPEAT
 
@@ -16,6 +17,7 @@ F32, F64, F16, BF16, I8, I4, U4 = 1, 2, 3, 4, 5, 6, 7
 
 CAUSAL = {"bottom_right": 1, "top_left": 2, "offset": 3}
 ACTIVATION = {"silu": 0, "gelu": 1, "gelu_tanh": 2}
+ROPE_TYPES = {None: 0, "default": 0, "linear": 1, "llama3": 2, "yarn": 3}
 ARITHMETIC = {None: 0, "default": 0, "f32": 1, "bf16": 2, "i8": 3}
 
 
@@ -27,11 +29,21 @@ class MatrixStrides(ctypes.Structure):
     _fields_ = [("row", c_ssize_t), ("column", c_ssize_t)]
 
 
+Options = TypeVar("Options", bound="_Options")
+
+
 class _Options(ctypes.Structure):
     """A struct of options whose `size` is set."""
 
     def __init__(self, **fields: object) -> None:
         super().__init__(ctypes.sizeof(type(self)), **fields)
+
+    def changed(self: Options, **fields: object) -> Options:
+        """A copy with other numbers in these fields."""
+        copy = type(self).from_buffer_copy(self)
+        for name, value in fields.items():
+            setattr(copy, name, value)
+        return copy
 
 
 class SoftmaxOptions(_Options):

@@ -26,12 +26,13 @@ from ._arrays import (
     broadcast,
     element_type,
     empty,
+    given_rows,
     in_kind_of,
     input_matrix,
-    output_rows,
 )
 from ._library import ARITHMETIC, BF16, F16, F32, F64, I4, I8, U4, C, LinearOptions, MatrixStrides, check
 from ._linear_errors import error
+from ._pieces import run_all
 from ._prepared import Prepared, joins
 from ._status import Status
 from ._threads import run_tasks, thread_count
@@ -102,7 +103,7 @@ def _type_of_weights(type: Any) -> int:
 def _shape_of_weights(shape: Any) -> tuple[int, int]:
     try:
         sides = tuple(shape)
-    except TypeError:
+    except Exception:  # of its own methods too
         raise TypeError(f"shape is {shown(shape)}, not (out_features, in_features)") from None
     if len(sides) != 2:
         raise ValueError(f"shape is {shown(shape)}, not (out_features, in_features)")
@@ -190,9 +191,20 @@ def pack_weights(w: Any) -> PackedWeights:
     first = 0
     for part in parts:
         matrix, options.w_strides = input_matrix(part)
-        _check(C.rapt_linear_pack(address(matrix), first, len(part), options, address(data)), options)
+        _pack(matrix, first, options, {}, data)
         first += len(part)
     return PackedWeights(shape, SUFFIXES[types[0]], data)
+
+
+def _pack(matrix: Array, first: int, options: LinearOptions, numbers: dict[str, Array], data: Array) -> None:
+    """The outputs of a layer from `first` on. The numbers are fields of the options that have a row for each output."""
+
+    def run(begin: int, count: int) -> Any:
+        part = options.changed(**{name: address(array) + begin * array.strides[0] for name, array in numbers.items()})
+        w = address(matrix) + begin * matrix.strides[0]
+        return C.rapt_linear_pack(w, first + begin, count, part, address(data))
+
+    _check(run_all(run, len(matrix), matrix.size, BLOCK), options)
 
 
 def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[Array, Array]:
@@ -219,7 +231,12 @@ def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[Array, Arra
     groups = 0 if inputs == 0 else -(-inputs // (group or inputs))
     q = np.empty((rows, inputs), np.int8) if type == "i8" else np.empty((rows, (inputs + 1) // 2), np.uint8)
     scales = np.empty((rows, groups), np.float32)
-    check(C.rapt_quantize_rows(address(matrix), x_type, 0, rows, inputs, group, q_type, address(q), address(scales)))
+
+    def run(first: int, count: int) -> Any:
+        of_x, of_q, of_scales = (address(array) + first * array.strides[0] for array in (matrix, q, scales))
+        return C.rapt_quantize_rows(of_x, x_type, 0, count, inputs, group, q_type, of_q, of_scales)
+
+    check(run_all(run, rows, matrix.size))
     return in_kind_of(x, q), in_kind_of(x, scales)
 
 
@@ -286,19 +303,22 @@ def dequantize_rows(
     _check_parts(type, zeros, codebook)
     groups = 0 if inputs == 0 else -(-inputs // (group or inputs))
     shape = len(matrix), groups
-    kept: list[Array | None] = [
+    of_groups = [
         None if x is None else np.ascontiguousarray(broadcast(as_numbers(x, name, F32), shape, name))
         for name, x in (("scales", scales), ("offsets", offsets))
     ]
-    kept.append(None if zeros is None else _zeros(zeros, shape))
-    kept.append(None if codebook is None else _codebook(codebook))
-    scale_at, offset_at, zero_at, codebook_at = (None if x is None else address(x) for x in kept)
+    of_groups.insert(1, None if zeros is None else _zeros(zeros, shape))
+    numbers = None if codebook is None else _codebook(codebook)
+    of_codebook = None if numbers is None else address(numbers)
     y = np.empty((len(matrix), inputs), DTYPES[y_type])
-    check(
-        C.rapt_dequantize_rows(
-            address(matrix), q_type, *y.shape, group, scale_at, zero_at, offset_at, codebook_at, address(y), y_type, 0
+
+    def run(first: int, count: int) -> Any:
+        of_q, of_y, *parts = (
+            None if array is None else address(array) + first * array.strides[0] for array in (matrix, y, *of_groups)
         )
-    )
+        return C.rapt_dequantize_rows(of_q, q_type, count, inputs, group, *parts, of_codebook, of_y, y_type, 0)
+
+    check(run_all(run, len(matrix), y.size))
     result: Array = in_kind_of(q, y)
     return result
 
@@ -361,16 +381,17 @@ def pack_quantized(
         options.w_scale_type = next(iter(types.values()))
     if zeros is not None:
         kept["w_zeros"] = _zeros(zeros, (shape[0], groups))
-    if codebook is not None:
-        kept["w_codebook"] = _codebook(codebook)
+    codes = None if codebook is None else _codebook(codebook)
     if shape[0] == 0:  # the library writes nothing, not even a header that names parts
         options = _packed_options(shape, w_type)
         options.scale_group = scale_group
         return PackedWeights(shape, type, np.zeros(_count(C.rapt_linear_packed_length, options), np.uint8), scale_group)
     for name, array in kept.items():
         setattr(options, name, address(array))
+    if codes is not None:
+        options.w_codebook = address(codes)
     data = np.empty(_count(C.rapt_linear_packed_length, options), np.uint8)
-    _check(C.rapt_linear_pack(address(matrix), 0, shape[0], options, address(data)), options)
+    _pack(matrix, 0, options, kept, data)
     return PackedWeights(shape, type, data, scale_group)
 
 
@@ -406,7 +427,7 @@ class _Call:
                 )
         if arithmetic is not None:
             o.arithmetic = choice(ARITHMETIC, "arithmetic", arithmetic)
-        if x_group != 0 or x_group is False:
+        if type(x_group) is not int or x_group != 0:
             x_group = integer(x_group, "x_group", -1)
             o.x_group = ROW if x_group == -1 else x_group
         shape = self._set_packed(w) if isinstance(w, PackedWeights) else self._set_matrix(w)
@@ -476,16 +497,16 @@ class _Call:
             shape = (*self.rows_shape, self.outputs)
         if out is None:
             return empty(shape, o.y_type, like)
-        result, flat = output_rows(out, shape, o.y_type, like)
-        o.y_stride = flat.stride
+        result = given_rows(out, "out", shape, o.y_type)
+        o.y_stride = result.stride
         if y_rows is not None:
-            rows = _row_list(y_rows, "y_rows", len(result), "out")
+            rows = _row_list(y_rows, "y_rows", shape[0], "out")
             if rows.shape != self.rows_shape:
                 raise ValueError(f"y_rows has the shape {rows.shape}, not {self.rows_shape}")
             if len(np.unique(rows)) != len(rows):
                 raise ValueError("y_rows has a row twice")
             o.y_rows = self.keep(rows)
-        return result
+        return result.array
 
     def set_bias(self, bias: Any) -> None:
         numbers = as_numbers(bias, "bias", arithmetic_type(self.options.x_type))
@@ -518,7 +539,7 @@ class _Call:
     def run(self, result: Array, threads: int | None) -> None:
         work = self.work
         if work <= SMALL:
-            if threads != 1:
+            if type(threads) is not int or threads < 1:
                 thread_count(threads)
             self._run_at_once(result)
         else:
@@ -538,7 +559,7 @@ class _Call:
             returned,
             (self, result, workspace),
             self.copied,
-            lambda status: _check(status, o),
+            lambda status, kept: _check(status, kept[0].options),
         )
 
     def _run_at_once(self, result: Array) -> None:

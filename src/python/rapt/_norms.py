@@ -14,18 +14,21 @@ from ._arrays import (
     TensorLike,
     Torch,
     address,
+    arithmetic_type,
     as_array,
     as_output,
     element_type,
+    given_rows,
     gradient_rows,
     in_kind_of,
     input_rows,
     output_rows,
 )
-from ._library import BF16, C, F16, F32, F64, NormBackwardOptions, NormOptions, check
+from ._errors import error
+from ._library import BF16, C, F16, F32, F64, NormBackwardOptions, NormOptions
+from ._pieces import PIECE, refuse_overlaps, rows_in_pieces
 from ._prepared import Prepared, joins
-from ._rows import PIECE
-from ._threads import run_tasks
+from ._status import Status
 
 _TYPES = (F32, F64, F16, BF16)
 
@@ -62,7 +65,7 @@ def _prepare(
     if rapt_type not in _TYPES:
         raise TypeError(f"x has elements of {rows.array.dtype.name}, and {name} has f32, f64, f16 and bf16")
     parameters = _parameter(weight, "weight", rows), _parameter(bias, "bias", rows)
-    result, flat = output_rows(out, rows.array.shape, rapt_type, rows.array)
+    flat = output_rows(out, rows, rapt_type)
     options = NormOptions(
         type=rapt_type,
         weight_plus_one=int(flag(weight_plus_one, "weight_plus_one")),
@@ -79,30 +82,35 @@ def _prepare(
         given = as_output(residual, "residual")
         if given.dtype != rows.array.dtype:
             raise TypeError(f"x has elements of {rows.array.dtype.name} and residual {given.dtype.name}")
-        _, sums = output_rows(given, rows.array.shape, rapt_type, rows.array, "residual")
+        sums = given_rows(given, "residual", rows.array.shape, rapt_type)
         options.residual, options.residual_stride = sums.address, sums.stride
-    returned = out if out is not None else in_kind_of(x, result)
+    returned = out if out is not None else in_kind_of(x, flat.array)
     function = getattr(C, f"rapt_{name}")
-    kept = rows, flat, sums, parameters
+    kept = rows, flat, sums, parameters, options
     copied = "x" if rows.copied else ""
     if rows.array.size > PIECE:
-        return Prepared(_in_pieces, (function, rows, flat, options), returned, kept, copied)
-    return Prepared(function, (rows.address, flat.address, options), returned, kept, copied)
+        _refuse_overlaps(rows, flat, sums, parameters)
+        arguments = function, (rows, flat), options, partial(_residual, sums)
+        return Prepared(rows_in_pieces, arguments, returned, kept, copied, _failed)
+    return Prepared(function, (rows.address, flat.address, options), returned, kept, copied, _failed)
 
 
-def _in_pieces(function: Any, rows: Rows, results: Rows, options: NormOptions) -> None:
-    """Between pieces of a long call, handlers of signals run."""
-    size = rows.array.itemsize
+def _refuse_overlaps(rows: Rows, flat: Rows, sums: Rows | None, parameters: tuple[Array | None, Array | None]) -> None:
+    others = {"weight": parameters[0], "bias": parameters[1]}
+    refuse_overlaps(flat.array, {"x": rows.array}, {**others, "residual": None if sums is None else sums.array})
+    if sums is not None:
+        refuse_overlaps(sums.array, {}, {**others, "x": rows.array}, "residual")
 
-    def run(first: int, last: int, _: int) -> None:
-        piece = NormOptions.from_buffer_copy(options)
-        piece.rows = last - first
-        if options.residual:
-            piece.residual = options.residual + first * options.residual_stride * size
-        x, y = rows.address + first * rows.stride * size, results.address + first * results.stride * size
-        check(function(x, y, piece))
 
-    run_tasks(run, rows.rows, 0, 1)
+def _failed(status: int, kept: tuple[Any, ...]) -> None:
+    *arrays, options = kept
+    if status == Status.OVERLAP:
+        _refuse_overlaps(*arrays)
+    raise error(status, options, arithmetic_type(options.type))
+
+
+def _residual(sums: Rows | None, first: int) -> dict[str, int]:
+    return {} if sums is None else {"residual": sums.at(first)}
 
 
 # fmt: off
@@ -173,6 +181,11 @@ joins(rms_norm, partial(_prepare, "rms_norm"))
 joins(layer_norm, partial(_prepare, "layer_norm"))
 
 
+def _accumulate(first: int) -> dict[str, int]:
+    """dweight and dbias are sums over the rows, which go on from one piece to the next."""
+    return {"accumulate": int(first > 0)}
+
+
 def _backward(
     name: str, x: Any, dy: TensorLike, weight: TensorLike | None, eps: float, plus_one: bool, out: Any
 ) -> tuple[Any, ...]:
@@ -180,7 +193,7 @@ def _backward(
     factors = _parameter(weight, "weight", x_rows)
     dweight = np.zeros(x_rows.cols, x_rows.array.dtype)
     dbias = np.zeros(x_rows.cols, x_rows.array.dtype) if name == "layer_norm" else None
-    result, flat = output_rows(out, x_rows.array.shape, rapt_type, x_rows.array)
+    flat = output_rows(out, x_rows, rapt_type)
     options = NormBackwardOptions(
         type=rapt_type,
         weight_plus_one=int(flag(plus_one, "weight_plus_one")),
@@ -194,8 +207,17 @@ def _backward(
         dweight=_address(dweight),
         dbias=_address(dbias),
     )
-    check(getattr(C, f"rapt_{name}_backward")(x_rows.address, dy_rows.address, flat.address, options))
-    dx = out if out is not None else in_kind_of(x, result)
+    function = getattr(C, f"rapt_{name}_backward")
+    overlaps = flat.array, {"x": x_rows.array, "dy": dy_rows.array}, {"weight": factors}
+    if x_rows.array.size > PIECE:
+        refuse_overlaps(*overlaps)
+        status = rows_in_pieces(function, (x_rows, dy_rows, flat), options, _accumulate)
+    else:
+        status = function(x_rows.address, dy_rows.address, flat.address, options)
+    if status:
+        refuse_overlaps(*overlaps)
+        raise error(status, options, rapt_type)
+    dx = out if out is not None else in_kind_of(x, flat.array)
     return (dx, *(in_kind_of(x, sums) for sums in (dweight, dbias) if sums is not None))
 
 

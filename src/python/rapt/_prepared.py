@@ -7,9 +7,10 @@ calls joins(f, _prepare_f) below f. prepare gives _prepare_f all parameters of f
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, Generic, Literal, TypeVar, overload
 
-from ._arguments import by_name
+from ._arguments import by_name, shown
 from ._arrays import Array, TensorLike, Torch
 from ._library import check
 
@@ -28,7 +29,7 @@ class Prepared(Generic[Result]):
     result      what a run returns, which is the memory that function writes
     kept        whatever holds the arrays and structs that the arguments point to
     copied      the name of a tensor that arguments have as a copy, because the library cannot take its strides; or ""
-    failed      raises the exception of a status
+    failed      failed(status, kept) raises the exception of a status
     """
 
     __slots__ = ("_function", "_arguments", "_result", "_kept", "copied", "_failed")
@@ -40,7 +41,7 @@ class Prepared(Generic[Result]):
         result: Result,
         kept: object,
         copied: str = "",
-        failed: Callable[[int], object] = check,
+        failed: Callable[[int, Any], object] = lambda status, _: check(status),
     ) -> None:
         self._function = function
         self._arguments = arguments
@@ -56,7 +57,7 @@ class Prepared(Generic[Result]):
     def __call__(self) -> Result:
         status = self._function(*self._arguments)
         if status:
-            self._failed(status)
+            self._failed(status, self._kept)
         return self._result
 
     run = __call__
@@ -107,9 +108,10 @@ def prepare(function: Callable[..., Any], x: Any, *arguments: Any, **options: An
     >>> call()
     array([[1., 0.]], dtype=float32)
     """
-    preparer = _preparers.get(function) if callable(function) else None
+    is_function = isinstance(function, FunctionType)
+    preparer = _preparers.get(function) if is_function else None
     if preparer is None:
-        raise TypeError(f"{getattr(function, '__name__', function)} cannot be prepared")
+        raise TypeError(f"{function.__name__ if is_function else shown(function)} cannot be prepared")
     call = preparer(**by_name(function, (x, *arguments), options))
     if call.copied:
         raise ValueError(f"{call.copied} has strides that need a copy: a prepared call reads it where it is")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -12,6 +13,7 @@ from ._arrays import (
     TensorLike,
     Torch,
     address,
+    arithmetic_type,
     as_array,
     as_integers,
     as_numbers,
@@ -24,14 +26,14 @@ from ._arrays import (
     readable,
     tensor_strides,
 )
-from ._library import BF16, F16, F32, F64, REPEAT, C, RopeFrequencyOptions, RopeOptions, check
+from ._errors import error
+from ._library import BF16, F16, F32, F64, REPEAT, ROPE_TYPES, C, RopeFrequencyOptions, RopeOptions
+from ._pieces import PIECE, in_pieces, refuse_overlaps
 from ._prepared import Prepared, joins
-from ._rows import PIECE
-from ._threads import run_tasks
+from ._status import Status
 
 Layout = Literal["halves", "pairs", None]
 LAYOUTS = {None: 0, "halves": 0, "pairs": 1}
-ROPE_TYPES = {None: 0, "default": 0, "linear": 1, "llama3": 2, "yarn": 3}
 _FARTHEST = 1 << 24
 
 
@@ -52,9 +54,10 @@ def _prepare_rope(
     if not 2 <= array.ndim <= 4:
         raise ValueError(f"x has {array.ndim} dimensions, not 2 to 4")
     shape = (1, 1, *array.shape)[-4:]
-    radians = np.ascontiguousarray(as_numbers(frequencies, "frequencies", F64))
+    radians = as_numbers(frequencies, "frequencies", F64)
     if radians.ndim != 1 or not 1 <= len(radians) <= shape[3] // 2:
         raise ValueError(f"frequencies have the shape {radians.shape}, for heads of {shape[3]} elements")
+    radians = np.ascontiguousarray(radians)
     if out is None:
         result = empty(array.shape, rapt_type, array)
     else:
@@ -70,36 +73,62 @@ def _prepare_rope(
         tokens=shape[2],
         head_dim=shape[3],
         rotary_dim=2 * len(radians),
-        x_strides=tensor_strides(array),
-        y_strides=tensor_strides(result),
         frequencies=address(radians),
         attention_factor=factor,
         backward=flag(backward, "backward"),
     )
-    kept = array, result, radians, _set_positions(options, positions, shape)
+    is_long = array.size > PIECE
+    # Of contiguous arrays, the library knows the strides. A piece is not contiguous.
+    if is_long or not array.flags.c_contiguous:
+        options.x_strides = tensor_strides(array)
+    if is_long or not result.flags.c_contiguous:
+        options.y_strides = tensor_strides(result)
+    rows = _set_positions(options, positions, shape)
+    kept = array, result, radians, rows, options
     returned = out if out is not None else in_kind_of(x, result)
     copied = "" if array is given else "x"
     if array.size == 0:
         return Prepared(_nothing, (), returned, kept, copied)
-    if array.size > PIECE:
-        return Prepared(_in_pieces, (array, result, options), returned, kept, copied)
-    return Prepared(C.rapt_rope, (address(array), address(result), options), returned, kept, copied)
+    if is_long:
+        _refuse_overlaps(array, result, radians, rows)
+        piece = partial(_piece, array, result, options)
+        return Prepared(in_pieces, (piece, shape[2]), returned, kept, copied, _failed)
+    return Prepared(C.rapt_rope, (address(array), address(result), options), returned, kept, copied, _failed)
+
+
+def _refuse_overlaps(x: Array, result: Array, frequencies: Array, positions: Array | None) -> None:
+    refuse_overlaps(result, {"x": x}, {"frequencies": frequencies, "positions": positions})
+
+
+def _failed(status: int, kept: tuple[Any, ...]) -> None:
+    *arrays, options = kept
+    if status == Status.OVERLAP:
+        _refuse_overlaps(*arrays)
+    if status == Status.FREQUENCIES:
+        frequencies = arrays[2]
+        i = int(np.argmin(np.abs(frequencies) <= 1024))
+        raise ValueError(f"frequencies[{i}] is {frequencies[i]}: its magnitude must be at most 1024")
+    raise error(status, options, arithmetic_type(options.type))
 
 
 def _set_positions(options: RopeOptions, positions: TensorLike, shape: tuple[int, ...]) -> Array | None:
+    if type(positions) is not int:
+        given = as_integers(positions, "positions")
+        if given.ndim == 0:
+            positions = int(given)
     if type(positions) is int:
+        last = max(shape[2] - 1, 0)
         options.first_position = integer(positions, "positions", -_FARTHEST, _FARTHEST)
-        return None
-    given = as_integers(positions, "positions")
-    if given.ndim == 0:
-        options.first_position = integer(int(given), "positions", -_FARTHEST, _FARTHEST)
+        if positions + last > _FARTHEST:
+            raise ValueError(f"positions is {positions}, and the last of {shape[2]} tokens is above {_FARTHEST}")
         return None
     if 0 in shape:
         return None
     is_shared = given.ndim == 1 or given.shape[0] == 1
     rows = broadcast(given, (1 if is_shared else shape[0], shape[2]), "positions")
-    if rows.dtype == np.uint64 and rows.max() > _FARTHEST:
-        raise ValueError(f"positions hold {rows.max()}, above 2**24")
+    for position in rows.min(), rows.max():
+        if not -_FARTHEST <= position <= _FARTHEST:
+            raise ValueError(f"positions hold {position}: their magnitudes are at most {_FARTHEST}")
     rows = np.ascontiguousarray(rows, np.int64)
     options.positions = address(rows)
     options.positions_stride = REPEAT if is_shared else rows.shape[1]
@@ -110,20 +139,14 @@ def _nothing() -> None:
     pass
 
 
-def _in_pieces(x: Array, y: Array, options: RopeOptions) -> None:
-    """Between pieces of a long call, handlers of signals run."""
-    of_x, of_y = address(x), address(y)
-
-    def run(first: int, last: int, _: int) -> None:
-        piece = RopeOptions.from_buffer_copy(options)
-        piece.tokens = last - first
-        if options.positions:
-            piece.positions = options.positions + 8 * first
-        else:
-            piece.first_position += first
-        check(C.rapt_rope(of_x + first * x.strides[-2], of_y + first * y.strides[-2], piece))
-
-    run_tasks(run, options.tokens, 0, 1)
+def _piece(x: Array, y: Array, options: RopeOptions, first: int, count: int) -> Any:
+    """A part of the tokens."""
+    part = options.changed(tokens=count)
+    if options.positions:
+        part.positions = options.positions + 8 * first
+    else:
+        part.first_position = options.first_position + first
+    return C.rapt_rope(address(x) + first * x.strides[-2], address(y) + first * y.strides[-2], part)
 
 
 # fmt: off
@@ -228,6 +251,8 @@ def rope_frequencies(
         mscale_all_dim=number(mscale_all_dim, "mscale_all_dim"),
     )
     frequencies, computed = np.empty(options.rotary_dim // 2), np.empty(1)
-    check(C.rapt_rope_frequencies(address(frequencies), address(computed), options))
+    status = C.rapt_rope_frequencies(address(frequencies), address(computed), options)
+    if status or options.base == 0:  # which is the library's default
+        raise error(status or Status.BASE, options, F64)
     factor = float(computed[0]) if attention_factor is None else number(attention_factor, "attention_factor")
     return frequencies, factor

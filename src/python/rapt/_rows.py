@@ -22,7 +22,6 @@ from ._arrays import (
     as_mask,
     as_numbers,
     as_output,
-    as_rows,
     broadcast,
     broadcast_rows,
     check_output,
@@ -32,12 +31,13 @@ from ._arrays import (
     in_kind_of,
     input_rows,
     output_rows,
+    row_stride,
 )
+from ._errors import error
 from ._library import BF16, C, CAUSAL, F16, F32, F64, REPEAT, SoftmaxOptions, check
+from ._pieces import PIECE, in_pieces, refuse_overlaps, run_all
 from ._prepared import Prepared, joins
-from ._threads import run_tasks
-
-PIECE = 1 << 23  # elements of a call that a signal waits for
+from ._status import Status
 
 
 def causal_fields(causal: Causal, causal_offset: int | None) -> dict[str, int]:
@@ -70,12 +70,11 @@ def scale_field(scale: float | None) -> float:
 
 def _matrix(array: Array, rows: Rows, name: str) -> tuple[Array, int]:
     """A matrix of the options, in the shape of x, and its stride. One row may serve all rows."""
-    whole = broadcast_rows(array, rows.array.shape, name)
-    if all(length == 1 or stride == 0 for length, stride in zip(whole.shape[:-1], whole.strides[:-1])):
-        return whole, REPEAT
-    flat = as_rows(whole) or as_rows(np.ascontiguousarray(whole))
-    assert flat is not None  # of a contiguous array
-    return flat.array, flat.stride
+    array, strides = broadcast_rows(array, rows.array.shape, name)
+    stride = row_stride(rows.array.shape, strides, array.itemsize)
+    if stride is None or 0 < stride < rows.cols:
+        return np.ascontiguousarray(np.broadcast_to(array, rows.array.shape)), rows.cols
+    return array, stride or REPEAT
 
 
 def _along(array: Array, axis: int, ndim: int) -> Array:
@@ -107,7 +106,7 @@ class _Options:
         causal_offset: int | None = None,
         empty_rows_are_zero: bool = False,
     ) -> None:
-        self.kept: list[Array] = []
+        self.kept: dict[str, Array] = {}
         ndim = rows.array.ndim
         fields: dict[str, Any] = {"scale": scale_field(scale), "softcap": number(softcap, "softcap")}
         causality = causal_fields(causal, causal_offset)
@@ -121,28 +120,47 @@ class _Options:
         if bias is not None:
             array = _along(as_numbers(bias, "bias", arithmetic), axis, ndim)
             array, fields["bias_stride"] = _matrix(array, rows, "bias")
-            fields["bias"] = self._address(array)
+            fields["bias"] = self._address(array, "bias")
         if mask is not None:
             array, fields["mask_stride"] = _matrix(_along(as_mask(mask, "mask"), axis, ndim), rows, "mask")
-            fields["mask"] = self._address(array)
+            fields["mask"] = self._address(array, "mask")
         if row_lengths is not None:
-            fields["row_lengths"] = self._per_row(_lengths(row_lengths).astype(np.uintp), "row_lengths", rows)
+            lengths = _lengths(row_lengths, rows.cols).astype(np.uintp)
+            fields["row_lengths"] = self._per_row(lengths, "row_lengths", rows)
         if sinks is not None:
             fields["sinks"] = self._per_row(as_numbers(sinks, "sinks", arithmetic), "sinks", rows)
         self.struct = SoftmaxOptions(**fields)
 
-    def _address(self, array: Array) -> int:
-        self.kept.append(array)
+    def _address(self, array: Array, name: str) -> int:
+        self.kept[name] = array
         return address(array)
 
     def _per_row(self, array: Array, name: str, rows: Rows) -> int:
-        return self._address(np.ascontiguousarray(broadcast(array, rows.array.shape[:-1], name)))
+        return self._address(np.ascontiguousarray(broadcast(array, rows.array.shape[:-1], name)), name)
 
 
-def _lengths(x: Any) -> Array:
+def _options(rows: Rows, arithmetic: int, axis: int, *given: Any) -> _Options | None:
+    """None where all are defaults."""
+    scale, softcap, bias, mask, row_lengths, sinks, causal, causal_offset, empty_rows_are_zero = given
+    if (
+        scale is None and type(softcap) is float and softcap == 0 and bias is None and mask is None
+        and row_lengths is None and sinks is None and causal is False and causal_offset is None
+        and empty_rows_are_zero is False
+    ):  # fmt: skip
+        return None
+    return _Options(rows, arithmetic, axis, *given)
+
+
+def _operands(options: _Options | None) -> dict[str, Array]:
+    return {} if options is None else options.kept
+
+
+def _lengths(x: Any, cols: int) -> Array:
     lengths = as_integers(x, "row_lengths")
     if lengths.size > 0 and lengths.min() < 0:
-        raise ValueError("row_lengths holds a negative length")
+        raise ValueError(f"row_lengths holds {lengths.min()}, a negative length")
+    if lengths.size > 0 and lengths.max() > cols:
+        raise ValueError(f"row_lengths holds {lengths.max()}, and rows have {cols} elements")
     return lengths
 
 
@@ -154,13 +172,14 @@ def _causal_lengths(shape: tuple[int, ...], lengths: Any, causal: int, causal_of
     seen = np.clip(np.arange(rows) + causal_offset + 1, 0, cols)
     if lengths is None:
         return seen
-    lengths = broadcast(_lengths(lengths), shape[:-1], "row_lengths")
-    return np.where(lengths > cols, lengths, np.minimum(lengths, seen))  # the library refuses too long a row
+    return np.minimum(broadcast(_lengths(lengths, cols), shape[:-1], "row_lengths"), seen)
 
 
-def _from_row(options: SoftmaxOptions, first: int, rows: Rows, arithmetic: int) -> SoftmaxOptions:
+def _from_row(options: SoftmaxOptions | None, first: int, rows: Rows, arithmetic: int) -> SoftmaxOptions | None:
     """The options of the rows from `first` on."""
-    piece = SoftmaxOptions.from_buffer_copy(options)
+    if options is None:
+        return None
+    piece = options.changed()
     size = 8 if arithmetic == F64 else 4
     if options.bias and options.bias_stride != REPEAT:
         piece.bias = options.bias + first * options.bias_stride * size
@@ -177,19 +196,17 @@ def _from_row(options: SoftmaxOptions, first: int, rows: Rows, arithmetic: int) 
     return piece
 
 
-def _in_pieces(
-    function: Callable[..., int], rows: Rows, results: Rows, options: SoftmaxOptions | None, arithmetic: int
-) -> None:
-    """Between pieces of a long call, handlers of signals run."""
-    x_step, y_step = rows.stride * rows.array.itemsize, results.stride * results.array.itemsize
-    strides = () if function in _LOGSUMEXP.values() else (results.stride,)
-
-    def run(first: int, last: int, _: int) -> None:
-        piece = None if options is None else _from_row(options, first, rows, arithmetic)
-        x, y = rows.address + first * x_step, results.address + first * y_step
-        check(function(x, rows.stride, y, *strides, last - first, rows.cols, piece))
-
-    run_tasks(run, rows.rows, 0, 1)
+def _piece(
+    function: Callable[..., int],
+    rows: Rows,
+    results: Rows,
+    options: SoftmaxOptions | None,
+    arithmetic: int,
+    first: int,
+    count: int,
+) -> int:
+    x, y, part = rows.at(first), results.at(first), _from_row(options, first, rows, arithmetic)
+    return function(x, rows.stride, y, results.stride, count, rows.cols, part)
 
 
 _FUNCTIONS = {
@@ -228,7 +245,7 @@ def _prepare_rows(
     empty_rows_are_zero: bool,
 ) -> Prepared[Any]:
     """The options are positional because names cost more to pass."""
-    if axis != -1:
+    if type(axis) is not int or axis != -1:
         given = as_array(x, "x")
         axis = _axis(axis, given.ndim)
         if axis != given.ndim - 1:
@@ -244,37 +261,40 @@ def _prepare_rows(
     if function is None:
         raise TypeError(f"x has elements of {array.dtype.name}, and {name} has f32, f64, f16 and bf16")
     arithmetic = arithmetic_type(rapt_type)
-    options = None
-    if (
-        scale is not None or softcap != 0 or bias is not None or mask is not None or row_lengths is not None
-        or sinks is not None or causal is not False or causal_offset is not None or empty_rows_are_zero is not False
-    ):  # fmt: skip
-        options = _Options(
-            rows, arithmetic, axis, scale, softcap, bias, mask, row_lengths, sinks, causal, causal_offset,
-            empty_rows_are_zero,
-        )  # fmt: skip
+    options = _options(
+        rows, arithmetic, axis, scale, softcap, bias, mask, row_lengths, sinks, causal, causal_offset,
+        empty_rows_are_zero,
+    )  # fmt: skip
     is_last = axis == array.ndim - 1
-    if is_last:
-        result, flat = output_rows(out, array.shape, rapt_type, array)
-    else:
+    flat = output_rows(out if is_last else None, rows, rapt_type)
+    result = flat.array
+    if not is_last:
         shape = list(array.shape[:-1])
         shape.insert(axis, array.shape[-1])
         result = _any_output(out, tuple(shape), rapt_type, array)
-        _, flat = output_rows(None, array.shape, rapt_type, array)
     returned = out if out is not None else in_kind_of(x, result)
     struct = None if options is None else options.struct
     kept = (rows, flat, options)
     call: Prepared[Any]
     if array.size > PIECE:
-        call = Prepared(_in_pieces, (function, rows, flat, struct, arithmetic), returned, kept)
+        refuse_overlaps(flat.array, {"x": array}, _operands(options))
+        piece = partial(_piece, function, rows, flat, struct, arithmetic)
+        call = Prepared(in_pieces, (piece, rows.rows), returned, kept, "x" if rows.copied else "", _failed)
     else:
         arguments = (rows.address, rows.stride, flat.address, flat.stride, rows.rows, rows.cols, struct)
-        call = Prepared(function, arguments, returned, kept, "x" if rows.copied else "")
+        call = Prepared(function, arguments, returned, kept, "x" if rows.copied else "", _failed)
     if is_last:
         return call
     copy_in = (array, np.moveaxis(as_array(x, "x"), axis, -1))
     copy_out = (np.moveaxis(result, axis, -1), flat.array)
-    return Prepared(_run_along, (call.status, copy_in, copy_out), returned, kept)
+    return Prepared(_run_along, (call.status, copy_in, copy_out), returned, kept, failed=_failed)
+
+
+def _failed(status: int, kept: tuple[Any, ...]) -> None:
+    rows, result, options = kept[:3]
+    if status == Status.OVERLAP:
+        refuse_overlaps(result.array, {"x": rows.array}, _operands(options))
+    raise error(status, options and options.struct, arithmetic_type(element_type(rows.array, "x")))
 
 
 def _axis(axis: int, ndim: int) -> int:
@@ -405,13 +425,27 @@ joins(softmax, partial(_prepare_rows, "softmax"))
 joins(log_softmax, partial(_prepare_rows, "log_softmax"))
 
 
+def _logsumexp_piece(
+    rows: Rows, totals: Rows, options: SoftmaxOptions | None, arithmetic: int, first: int, count: int
+) -> Any:
+    part = _from_row(options, first, rows, arithmetic)
+    return _LOGSUMEXP[arithmetic](rows.at(first), rows.stride, totals.at(first), count, rows.cols, part)
+
+
 def _logsumexp_of_16_bits(
-    call: Prepared[Any], x: Array, wide: Array, total: Array, result: Array, rapt_type: int
-) -> int:
-    _WIDENED[rapt_type](address(x), address(wide), x.size)
-    status = call.status()
+    source: Rows,
+    wide: Rows,
+    totals: Rows,
+    results: Rows,
+    options: SoftmaxOptions | None,
+    rapt_type: int,
+    first: int,
+    count: int,
+) -> Any:
+    _WIDENED[rapt_type](source.at(first), wide.at(first), count * wide.cols)
+    status = _logsumexp_piece(wide, totals, options, F32, first, count)
     if not status:
-        _NARROWED[rapt_type](address(total), address(result), total.size)
+        _NARROWED[rapt_type](totals.at(first), results.at(first), count)
     return status
 
 
@@ -429,6 +463,8 @@ def _prepare_logsumexp(
     empty_rows_are_zero: bool,
     out: Any,
 ) -> Prepared[Any]:
+    if flag(empty_rows_are_zero, "empty_rows_are_zero"):
+        raise ValueError("empty_rows_are_zero is True, which logsumexp lacks: a row of -inf has -inf")
     given = as_array(x, "x")
     axis = _axis(axis, given.ndim)
     is_last = axis == given.ndim - 1
@@ -440,10 +476,11 @@ def _prepare_logsumexp(
     is_wide = rapt_type == arithmetic
     source = moved if is_wide or moved.flags.c_contiguous else np.ascontiguousarray(moved)
     rows = input_rows(moved if is_wide else empty(moved.shape, F32), "x")
-    options = _Options(
+    options = _options(
         rows, arithmetic, axis, scale, softcap, bias, mask, row_lengths, sinks, causal, causal_offset,
         empty_rows_are_zero,
     )  # fmt: skip
+    struct = None if options is None else options.struct
     shape = moved.shape[:-1]
     if out is None:
         result = empty(shape, rapt_type, given)
@@ -451,26 +488,28 @@ def _prepare_logsumexp(
         result = check_output(as_output(out), "out", shape, (rapt_type,))
         if not result.flags.c_contiguous:
             raise ValueError("out is not contiguous")
-        if np.may_share_memory(result, given):
-            raise ValueError("out overlaps x")
+        refuse_overlaps(result, {}, {"x": given, **_operands(options)})
     returned = out if out is not None else in_kind_of(x, result)
     total = result if is_wide else empty(shape, F32)
     totals = Rows(total.reshape(-1), total.size, 1, 1)
-    kept = (rows, totals, options, result)
+    kept = (rows, totals, options, source, result)
     copied = "x" if rows.copied or source is not moved else ""
-    function = _LOGSUMEXP[arithmetic]
+    if is_wide:
+        piece = partial(_logsumexp_piece, rows, totals, struct, arithmetic)
+    else:
+        of_source, results = Rows(source, rows.rows, rows.cols, rows.cols), Rows(result, rows.rows, 1, 1)
+        piece = partial(_logsumexp_of_16_bits, of_source, rows, totals, results, struct, rapt_type)
     call: Prepared[Any]
     if rows.array.size > PIECE:
-        call = Prepared(_in_pieces, (function, rows, totals, options.struct, arithmetic), returned, kept, copied)
+        call = Prepared(in_pieces, (piece, rows.rows), returned, kept, copied, _failed)
+    elif is_wide:
+        arguments = (rows.address, rows.stride, totals.address, rows.rows, rows.cols, struct)
+        call = Prepared(_LOGSUMEXP[arithmetic], arguments, returned, kept, copied, _failed)
     else:
-        arguments = (rows.address, rows.stride, totals.address, rows.rows, rows.cols, options.struct)
-        call = Prepared(function, arguments, returned, kept, copied)
-    if not is_wide:
-        arrays = (source, rows.array, total, result)
-        call = Prepared(_logsumexp_of_16_bits, (call, *arrays, rapt_type), returned, kept, copied)
+        call = Prepared(piece, (0, rows.rows), returned, kept, copied, _failed)
     if is_last:
         return call
-    return Prepared(_run_along, (call.status, (moved, np.moveaxis(given, axis, -1))), returned, kept)
+    return Prepared(_run_along, (call.status, (moved, np.moveaxis(given, axis, -1))), returned, kept, failed=_failed)
 
 
 # fmt: off
@@ -536,27 +575,23 @@ def softmax_backward(y: Any, dy: Any, scale: float = 1.0, *, out: Any = None) ->
     """
     y_rows, dy_rows, rapt_type = gradient_rows(y, "y", dy)
     scale = number(scale, "scale")
-    result, flat = output_rows(out, y_rows.array.shape, rapt_type, y_rows.array)
+    flat = output_rows(out, y_rows, rapt_type)
     function = getattr(C, f"rapt_softmax_backward_{SUFFIXES[rapt_type]}")
-    size = y_rows.array.itemsize
 
-    def run(first: int, last: int, _: int) -> None:
-        check(
-            function(
-                y_rows.address + first * y_rows.stride * size,
-                y_rows.stride,
-                dy_rows.address + first * dy_rows.stride * size,
-                dy_rows.stride,
-                flat.address + first * flat.stride * size,
-                flat.stride,
-                last - first,
-                y_rows.cols,
-                scale,
-            )
-        )
+    def run(first: int, count: int) -> Any:
+        of_y, of_dy, of_dx = y_rows.at(first), dy_rows.at(first), flat.at(first)
+        return function(of_y, y_rows.stride, of_dy, dy_rows.stride, of_dx, flat.stride, count, y_rows.cols, scale)
 
     if y_rows.array.size > PIECE:
-        run_tasks(run, y_rows.rows, 0, 1)
-    else:
-        run(0, y_rows.rows, 0)
-    return out if out is not None else in_kind_of(y, result)
+        _refuse_overlap(flat, y_rows, dy_rows)
+    status = run_all(run, y_rows.rows, y_rows.array.size)
+    if status == Status.SCALE:
+        raise ValueError(f"scale is {scale!r}, which is not finite in {y_rows.array.dtype.name}")
+    if status:
+        _refuse_overlap(flat, y_rows, dy_rows)
+        check(status)
+    return out if out is not None else in_kind_of(y, flat.array)
+
+
+def _refuse_overlap(dx: Rows, y: Rows, dy: Rows) -> None:
+    refuse_overlaps(dx.array, {"y": y.array, "dy": dy.array}, {})

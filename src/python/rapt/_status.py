@@ -10,6 +10,7 @@ class Status(IntEnum):
     SIZE = 11
     SCALE = 14
     SOFTCAP = 15
+    ISA_NAME = 19
     HEADS = 25
     DIM = 26
     TYPE = 28
@@ -25,3 +26,16 @@ class Status(IntEnum):
     W_ZEROS = 68
     W_CODEBOOK = 70
     X_GROUP = 72
+    Y_STRIDES = 79
+    ROTARY_DIM = 81
+    FREQUENCIES = 82
+    ATTENTION_FACTOR = 84
+    BASE = 85
+    SCALING_FACTOR = 87
+    ORIGINAL_LENGTH = 88
+    FREQ_FACTORS = 89
+    BETAS = 90
+    TRUNCATE = 91
+    MSCALE = 92
+    EPS = 93
+    WEIGHT = 94

@@ -57,11 +57,15 @@ def _submit(work: Callable[[], None], count: int) -> None:
 class _Tasks:
     """Hands out the tasks of a call in runs, to the caller and to threads of the pool."""
 
-    def __init__(self, run: Run, tasks: int, workspace_bytes: int, largest_run: int) -> None:
+    def __init__(
+        self, run: Run, tasks: int, workspace_bytes: int, first_run: int, largest_run: int, seconds: float
+    ) -> None:
         self._run = run
         self._tasks = tasks
         self._workspace_bytes = workspace_bytes
+        self._first_run = first_run
         self._largest_run = largest_run
+        self._seconds = seconds
         self._next = 0
         self._helpers = 0
         self._error: BaseException | None = None
@@ -70,7 +74,7 @@ class _Tasks:
     def work(self) -> None:
         workspace = np.empty(self._workspace_bytes, np.uint8)
         address = workspace.ctypes.data
-        size = 1
+        size = self._first_run
         while True:
             with self._changed:
                 first = self._next
@@ -82,7 +86,7 @@ class _Tasks:
             self._run(first, last, address)
             seconds = time.perf_counter() - start
             # Later tasks may be longer, as those of causal attention are.
-            fitting = int((last - first) * _RUN / max(seconds, 1e-9))
+            fitting = int((last - first) * self._seconds / max(seconds, 1e-9))
             size = max(1, min(fitting, _GROWTH * size, self._largest_run))
 
     def help(self) -> None:
@@ -118,15 +122,23 @@ class _Tasks:
                 continue
 
 
-def run_tasks(run: Run, tasks: int, workspace_bytes: int, threads: int, runs_per_thread: int = 8) -> None:
-    """run(first, last, workspace) for all tasks, in runs of about 40 ms.
+def run_tasks(
+    run: Run,
+    tasks: int,
+    workspace_bytes: int,
+    threads: int,
+    runs_per_thread: int = 8,
+    first_run: int = 1,
+    seconds: float = _RUN,
+) -> None:
+    """run(first, last, workspace) for all tasks, in runs of about `seconds`.
 
-    More runs per thread balance tasks of different length. The exception of a signal's handler, such as KeyboardInterrupt,
+    More runs per thread balance tasks of different length. first_run is the number of tasks of a thread's first run. The exception of a signal's handler, such as KeyboardInterrupt,
     passes after the running runs. No thread touches the call's memory when this returns or raises.
     """
     threads = max(1, min(threads, tasks))
     largest_run = tasks if threads == 1 else max(1, tasks // (threads * runs_per_thread))
-    queue = _Tasks(run, tasks, workspace_bytes, largest_run)
+    queue = _Tasks(run, tasks, workspace_bytes, min(first_run, largest_run), largest_run, seconds)
     try:
         if threads > 1:
             _submit(queue.help, threads - 1)

@@ -63,10 +63,7 @@ class _Call(NamedTuple):
         if mask is not None:
             repeated = self.repeated(mask)
             folded = repeated.reshape(math.prod(repeated.shape[:-3]), *repeated.shape[-3:])
-            if mask.dtype == torch.bool:
-                options["mask"] = folded.view(torch.uint8)  # PyTorch 1.13 gives no bool by DLPack
-            else:
-                options["bias"] = folded
+            options["mask" if mask.dtype == torch.bool else "bias"] = folded
         return options
 
 

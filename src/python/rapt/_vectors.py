@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, Protocol, Union, overload
 
 import numpy as np
@@ -21,13 +20,13 @@ from ._arrays import (
     element_type,
     empty,
     in_kind_of,
+    may_overlap,
     refuse_overlap,
 )
 from ._library import BF16, C, F16, F32, F64
-from ._rows import PIECE
-from ._threads import run_tasks
+from ._pieces import run_all
 
-_BLOCK = 1 << 16  # elements between two looks at the signals, and of a copy in f32
+_BLOCK = 1 << 16  # elements of a copy in f32, and at least of a piece
 _FLOATING = (F32, F64, F16, BF16)
 _NARROW_TYPES = {"f16": F16, "bf16": BF16, "f32": F32}
 _WIDENED = {F16: C.rapt_convert_f16_to_f32, BF16: C.rapt_convert_bf16_to_f32}
@@ -112,27 +111,24 @@ def dot_rows(query: Any, rows: TensorLike, scale: float = 1.0, out: Any = None) 
     else:
         result = check_output(as_output(out), "out", (len(matrix),), (result_type,))
         for name, array in (("query", vector), ("rows", matrix)):
-            if np.shares_memory(array, result):
+            if may_overlap(array, result):
                 raise ValueError(f"out overlaps {name}")
     function = getattr(C, f"rapt_dot_rows_{suffix}")
     of_query, of_rows, of_result = address(vector), address(matrix), address(result)
     step = matrix.strides[0]
 
-    def run(first: int, last: int, _: int) -> None:
+    def run(first: int, count: int) -> None:
         function(
             of_query,
             of_rows + first * step,
             step // matrix.itemsize,
-            last - first,
+            count,
             len(vector),
             factor,
             of_result + first * result.itemsize,
         )
 
-    if matrix.size > 4 * PIECE:
-        run_tasks(run, len(matrix), 0, 1)
-    else:
-        run(0, len(matrix), 0)
+    run_all(run, len(matrix), matrix.size)
     return out if out is not None else in_kind_of(query, result)
 
 
@@ -159,18 +155,6 @@ def _elementwise(
     return array, result, rapt_type
 
 
-def _blocks(run: Callable[[int, int], object], size: int) -> None:
-    """run(first, count) for all elements; between pieces of a long call, handlers of signals run."""
-    if size <= PIECE:
-        run(0, size)
-        return
-
-    def blocks(first: int, last: int, _: int) -> None:
-        run(first * _BLOCK, min(last * _BLOCK, size) - first * _BLOCK)
-
-    run_tasks(blocks, -(-size // _BLOCK), 0, 1)
-
-
 # fmt: off
 @overload
 def scale(x: Torch, factor: float, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
@@ -187,7 +171,12 @@ def scale(x: Any, factor: float, out: Any = None) -> Any:
     array, result, rapt_type = _elementwise(x, out)
     function, times = _FUNCTIONS["scale"][rapt_type], number(factor, "factor")
     of_x, of_y, size = address(array), address(result), array.itemsize
-    _blocks(lambda first, count: function(of_x + first * size, times, of_y + first * size, count), array.size)
+    run_all(
+        lambda first, count: function(of_x + first * size, times, of_y + first * size, count),
+        array.size,
+        array.size,
+        _BLOCK,
+    )
     return out if out is not None else in_kind_of(x, result)
 
 
@@ -222,7 +211,12 @@ def exp(x: Any, out: Any = None) -> Any:
     else:
         function = _FUNCTIONS["exp"][rapt_type]
         of_x, of_y, size = address(array), address(result), array.itemsize
-        _blocks(lambda first, count: function(of_x + first * size, of_y + first * size, count), array.size)
+        run_all(
+            lambda first, count: function(of_x + first * size, of_y + first * size, count),
+            array.size,
+            array.size,
+            _BLOCK,
+        )
     return out if out is not None else in_kind_of(x, result)
 
 
@@ -272,7 +266,9 @@ def _activation(name: str, x: Any, out: Any) -> Any:
     array, result, rapt_type = _elementwise(x, out)
     function = _FUNCTIONS[name][rapt_type]
     of_x, of_y, size = address(array), address(result), array.itemsize
-    _blocks(lambda first, count: function(of_x + first * size, of_y + first * size, count), array.size)
+    run_all(
+        lambda first, count: function(of_x + first * size, of_y + first * size, count), array.size, array.size, _BLOCK
+    )
     return out if out is not None else in_kind_of(x, result)
 
 
@@ -335,7 +331,7 @@ def _gradient(name: str, x: Any, dy: TensorLike, out: Any) -> Any:
     def run(first: int, count: int) -> None:
         function(of_x + first * size, of_dy + first * size, of_dx + first * size, count)
 
-    _blocks(run, array.size)
+    run_all(run, array.size, array.size, _BLOCK)
     return out if out is not None else in_kind_of(x, result)
 
 
@@ -380,7 +376,8 @@ def exp_sum(x: TensorLike, scale: float = 1.0, shift: float = 0.0, out: Array | 
 def exp_sum(x: Any, scale: float = 1.0, shift: float = 0.0, out: Any = None) -> tuple[Any, float]:
     """A pair of y = exp(scale * x - shift) and the sum of y, with exp's types, `out` and errors.
 
-    f16 and bf16 are widened to f32 exactly and computed in f32. The sum is of y in f32, and then y is rounded once.
+    f16 and bf16 are widened to f32 exactly and computed in f32. The sum is of y in f32, and then y is rounded once. It has
+    one order, so that Ctrl-C waits for its end.
     """
     array, result, rapt_type = _elementwise(x, out)
     factors = number(scale, "scale"), number(shift, "shift")
@@ -421,5 +418,10 @@ def convert(x: Any, to: _Type, out: Any = None) -> Any:
         raise ValueError("out overlaps x")
     function = getattr(C, f"rapt_convert_{SUFFIXES[source]}_to_{SUFFIXES[target]}")
     of_x, of_y, sizes = address(array), address(result), (array.itemsize, result.itemsize)
-    _blocks(lambda first, count: function(of_x + first * sizes[0], of_y + first * sizes[1], count), array.size)
+    run_all(
+        lambda first, count: function(of_x + first * sizes[0], of_y + first * sizes[1], count),
+        array.size,
+        array.size,
+        _BLOCK,
+    )
     return out if out is not None else in_kind_of(x, result)
