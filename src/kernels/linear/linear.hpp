@@ -110,10 +110,7 @@ class LinearLayer {
         add_group(task, 0, task.first_output + n, 1, k, inputs, sums, none);
       }
     }
-    A *sums = sums_;
-    for (std::size_t n = 0; n < task.outputs; n += block, sums += sums_length_) {
-      finish(task, task.first_output + n, sums);
-    }
+    finish_blocks(task);
   }
 
   // Many rows read a group of inputs of all blocks, so that the rows' part of the group stays in L2. The rows
@@ -129,8 +126,7 @@ class LinearLayer {
         add_group(task, row, n, 1, k, inputs_from(k), sums, next);
       }
     }
-    A *sums = sums_;
-    for (std::size_t n = task.first_output; n < end; n += block, sums += sums_length_) finish(task, n, sums);
+    finish_blocks(task);
   }
 
   // Returns how often tiles pass over the inputs of a group.
@@ -169,6 +165,12 @@ class LinearLayer {
     });
   }
 
+  void finish_blocks(const rapt::LinearTask &task) {
+    A *sums = sums_;
+    for (std::size_t n = 0; n < task.outputs; n += block, sums += sums_length_) {
+      finish(task, task.first_output + n, sums);
+    }
+  }
   void finish(const rapt::LinearTask &task, std::size_t n, A *sums) {
     const std::size_t end = task.first_output + task.outputs, outputs = end - n < block ? end - n : block;
     guard_.correct(call_, task.first_row, task.rows, n, outputs, sums);
