@@ -201,7 +201,7 @@ using namespace rapt;
 
 bool rapt_reads_rows_one_by_one() { return decided().tuning == Tuning::zen4; }
 bool rapt_fetches_far_ahead() { return decided().tuning == Tuning::zen4; }
-bool rapt_reads_weights_in_turn() { return decided().tuning == Tuning::zen4; }
+bool rapt_prefers_its_prefetcher() { return decided().tuning == Tuning::zen4; }
 
 bool rapt_may_use_tiles() {
   Tiles answer = tiles.load(std::memory_order_relaxed);

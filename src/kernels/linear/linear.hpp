@@ -47,7 +47,7 @@ class LinearLayer {
   // A task in bf16 or i8 arithmetic has up to 256 rows. As one part, AVX2 would take 3 to 5 % longer.
   void run(const rapt::LinearTask &task) {
     rows_.load(task);
-    if (task.rows == 1 && o_.packed_w && rapt_reads_weights_in_turn()) {
+    if (task.rows == 1 && o_.packed_w && rapt_prefers_its_prefetcher()) {
       if constexpr (ReadsInTurn<Parts>) {
         if (o_.in_features > group) return run_in_turn(task);
       }
@@ -71,11 +71,15 @@ class LinearLayer {
   static constexpr std::size_t few_rows = 12;
   void run_few_rows(const rapt::LinearTask &task) {
     const std::size_t end = task.first_output + task.outputs, passes = passes_over(task.rows);
+    // One line of four is enough where the CPU fetches the rest by itself. On AVX2, or with more rows, it is slower.
+    const bool by_cpu =
+        simd<A>::width == 16 && task.rows > 1 && task.rows <= 4 && rapt_prefers_its_prefetcher();
     for (std::size_t n = task.first_output; n < end;) {
       const std::size_t blocks = task.rows == 1 && end - n > block ? Tiles::blocks_of_one_row : 1;
       for (std::size_t k = 0; k < o_.in_features; k += group) {
         Prefetch next =
             blocks == 1 ? weights_.prefetch(n, k + group, inputs_from(k + group), passes) : Prefetch{};
+        if (by_cpu) next.stride = 256;
         add_group(task, 0, n, blocks, k, inputs_from(k), sums_, next);
       }
       for (std::size_t b = 0; b < blocks; ++b, n += block) finish(task, n, sums_ + b * sums_length_);
@@ -110,10 +114,7 @@ class LinearLayer {
         add_group(task, 0, task.first_output + n, 1, k, inputs, sums, none);
       }
     }
-    A *sums = sums_;
-    for (std::size_t n = 0; n < task.outputs; n += block, sums += sums_length_) {
-      finish(task, task.first_output + n, sums);
-    }
+    finish_blocks(task);
   }
 
   // Many rows read a group of inputs of all blocks, so that the rows' part of the group stays in L2. The rows
@@ -129,8 +130,7 @@ class LinearLayer {
         add_group(task, row, n, 1, k, inputs_from(k), sums, next);
       }
     }
-    A *sums = sums_;
-    for (std::size_t n = task.first_output; n < end; n += block, sums += sums_length_) finish(task, n, sums);
+    finish_blocks(task);
   }
 
   // Returns how often tiles pass over the inputs of a group.
@@ -169,6 +169,12 @@ class LinearLayer {
     });
   }
 
+  void finish_blocks(const rapt::LinearTask &task) {
+    A *sums = sums_;
+    for (std::size_t n = 0; n < task.outputs; n += block, sums += sums_length_) {
+      finish(task, task.first_output + n, sums);
+    }
+  }
   void finish(const rapt::LinearTask &task, std::size_t n, A *sums) {
     const std::size_t end = task.first_output + task.outputs, outputs = end - n < block ? end - n : block;
     guard_.correct(call_, task.first_row, task.rows, n, outputs, sums);

@@ -65,11 +65,11 @@ constexpr std::size_t tile_vectors(std::size_t chains, std::size_t most = 8) {
   return vectors;
 }
 
-// Describes memory that tiles prefetch to L2 while they multiply. Each pass over a group's inputs
-// prefetches the next `bytes`, a few lines with every input whose number is a multiple of `every`.
+// Describes memory that tiles prefetch to L2 while they multiply, a line of every `stride` bytes. Each pass over a
+// group's inputs prefetches the next `bytes`, a few lines with every input whose number is a multiple of `every`.
 struct Prefetch {
   const char *at = nullptr;
-  std::size_t bytes = 0;
+  std::size_t bytes = 0, stride = 64;
 };
 template <std::size_t every = 4>
 class PassOfPrefetch {
@@ -77,17 +77,19 @@ class PassOfPrefetch {
   PassOfPrefetch(Prefetch &fetch, std::size_t inputs)
       : line_(fetch.at),
         end_(fetch.at + fetch.bytes),
-        lines_((fetch.bytes + 64 / every * inputs - 1) / (64 / every * inputs)) {
+        stride_(fetch.stride),
+        lines_((fetch.bytes + stride_ / every * inputs - 1) / (stride_ / every * inputs)) {
     fetch.at = end_;
   }
   [[gnu::always_inline]] void step(std::size_t input) {
     if (input % every != 0) return;
-    for (std::size_t i = 0; i < lines_ && line_ < end_; ++i, line_ += 64) __builtin_prefetch(line_, 0, 2);
+    for (std::size_t i = 0; i < lines_ && line_ < end_; ++i, line_ += stride_)
+      __builtin_prefetch(line_, 0, 2);
   }
 
  private:
   const char *line_, *end_;
-  std::size_t lines_;
+  std::size_t stride_, lines_;
 };
 
 // Says where a tile's operands and sums are. x is [inputs][rows], and w is [inputs][64]. The sum of a row
