@@ -299,7 +299,9 @@ PER_HEAD = [
 @pytest.mark.parametrize("options", PER_HEAD)
 @pytest.mark.parametrize("spread", [False, True])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_gradients_head_by_head(random, monkeypatch, options, spread, threads):
+def test_gradients_head_by_head(
+    random: Random, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], spread: bool, threads: int
+) -> None:
     """Long calls give each head its own tasks: the bits of one call."""
     options = dict(options)
     of_gradient = {name: options.pop(name) for name in ("bias_gradient", "gradient_type") if name in options}
@@ -315,19 +317,25 @@ def test_gradients_head_by_head(random, monkeypatch, options, spread, threads):
     out, lse = rapt.attention(q, k, v, return_lse=True, **options)
     dout = random.normal(size=out.shape).astype(out.dtype)
 
-    def gradients():
+    def gradients() -> rapt.Gradients:
         return rapt.attention_backward(q, k, v, out, dout, lse, threads=threads, **of_gradient, **options)
 
-    expected, heads = gradients(), []
-    of_head = _attention._of_head
+    expected = gradients()
+    heads: list[int] = []
+    make = _attention._of_head
+
+    def of_head(*arguments: Any) -> Any:
+        heads.append(arguments[-1])
+        return make(*arguments)
+
     monkeypatch.setattr(_attention, "_LONG_TASK", -1)
-    monkeypatch.setattr(_attention, "_of_head", lambda *a: heads.append(a[-1]) or of_head(*a))
+    monkeypatch.setattr(_attention, "_of_head", of_head)
     for one, other in zip(gradients(), expected):
         assert one is other or (one.dtype == other.dtype and one.tobytes() == other.tobytes())
     assert heads == list(range(k.shape[-3]))
 
 
-def test_gradients_of_a_bias_for_all_heads_are_one_call(random, monkeypatch):
+def test_gradients_of_a_bias_for_all_heads_are_one_call(random: Random, monkeypatch: pytest.MonkeyPatch) -> None:
     q, k, v = tensors(random)
     bias = random.normal(size=(9, 21))
     out, lse = rapt.attention(q, k, v, return_lse=True, bias=bias)

@@ -152,16 +152,17 @@ def test_rows_repeat_without_a_copy(x: tuple[int, ...], shape: tuple[int, ...], 
         assert getattr(options, f"{name}_stride") == (_library.REPEAT if repeated else 8)
 
 
-def test_rows_that_overlap(random):
+def test_rows_that_overlap(random: Random) -> None:
     """Windows of a vector, as of relative positions: the library refuses their strides."""
     x = random.normal(size=(6, 5)).astype(np.float32)
     windows = np.lib.stride_tricks.sliding_window_view(random.normal(size=10).astype(np.float32), 5)
-    for options in (
+    both: list[dict[str, Any]] = [
         {"bias": windows},
         {"mask": windows > 0},
         {"mask": np.lib.stride_tricks.sliding_window_view(windows[0] > 0, 5)},
-    ):
-        copies = {name: array.copy() for name, array in options.items()}
+    ]
+    for options in both:
+        copies: dict[str, Any] = {name: array.copy() for name, array in options.items()}
         assert np.array_equal(rapt.softmax(x, **options), rapt.softmax(x, **copies), equal_nan=True)
         assert np.array_equal(rapt.attention(x, x[1:], x[1:], **options), rapt.attention(x, x[1:], x[1:], **copies))
 

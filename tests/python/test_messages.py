@@ -133,7 +133,7 @@ def damaged(at: int, change: int) -> rapt.PackedWeights:
 
 
 DAMAGED = "the packed weights are damaged, or not those of 64 outputs and 64 inputs of i8"
-ROWS = "group of w, or 512)"
+UNITS = "group of w, or 512)"
 LINEAR: list[tuple[Call, Status | None, str]] = [
     (lambda: rapt.linear(x := X.copy(), W, out=x), Status.OVERLAP,
      "out overlaps an input: it may be exactly add, and nothing else"),
@@ -148,9 +148,9 @@ LINEAR: list[tuple[Call, Status | None, str]] = [
     (lambda: rapt.linear(X, quantized(), x_group=-1), Status.X_GROUP,
      "x_group is -1, which has an effect only in arithmetic 'i8'"),
     (lambda: rapt.linear(X, quantized("i4", scale_group=32), arithmetic="i8", x_group=48), Status.X_GROUP,
-     f"x_group is 48, no multiple of 32 (the scale {ROWS}"),
+     f"x_group is 48, no multiple of 32 (the scale {UNITS}"),
     (lambda: rapt.linear(X, quantized(), arithmetic="i8", x_group=48), Status.X_GROUP,
-     f"x_group is 48, no multiple of 512 (the scale {ROWS}"),
+     f"x_group is 48, no multiple of 512 (the scale {UNITS}"),
     (lambda: rapt.linear(X, damaged(0, 255)), Status.PACKED, DAMAGED),
     (lambda: damaged(36, 255), Status.W_SCALES, DAMAGED),
     (lambda: damaged(41, 255), Status.W_ZEROS, DAMAGED),
@@ -248,7 +248,7 @@ def statuses(monkeypatch: pytest.MonkeyPatch) -> list[Status]:
     """Those that the library has returned."""
     seen: list[Status] = []
     for module in (_attention_call, _linear, _rows, _norms, _rope):
-        make: Call = module.error  # type: ignore[attr-defined]
+        make: Call = module.error
 
         def error(status: Status, *call: Any, make: Call = make) -> Any:
             seen.append(status)

@@ -124,13 +124,15 @@ def calls_on(x: Any) -> Any:
             yield function.__name__, lambda f=function, o=options: f(x, **o)
             if "causal_offset" in options:
                 yield function.__name__, lambda f=function, o=options: f(flat, **o)
-    for norm in (rapt.rms_norm, rapt.layer_norm):
+    norms: list[Call] = [rapt.rms_norm, rapt.layer_norm]
+    for norm in norms:
         yield norm.__name__, lambda f=norm: f(x[..., 3:], row[3:])
         yield norm.__name__, lambda f=norm: with_residual(f)
     for positions in (7, np.arange(37), np.arange(74).reshape(2, 37)):
         yield "rope", lambda p=positions: rapt.rope(x[:, None], np.ones(5), p)
     yield "gated", lambda: rapt.gated(x, x[..., ::-1])
-    for function in (rapt.silu, rapt.gelu, rapt.gelu_tanh):
+    activations: list[Call] = [rapt.silu, rapt.gelu, rapt.gelu_tanh]
+    for function in activations:
         yield function.__name__, lambda f=function: f(x)
     yield "scale", lambda: rapt.scale(x, 0.3)
     yield "dot_rows", lambda: rapt.dot_rows(row, flat[:, ::-1])
@@ -142,7 +144,8 @@ def calls_on(x: Any) -> Any:
         yield "layer_norm_backward", lambda: rapt.layer_norm_backward(x[..., 3:], x[..., :-3])
         yield "gated_backward", lambda: rapt.gated_backward(x[..., ::-1], x, x[:, :1] + np.zeros_like(x), "gelu")
         yield "exp", lambda: rapt.exp(x)
-        for function in (rapt.silu_backward, rapt.gelu_backward, rapt.gelu_tanh_backward):
+        gradients: list[Call] = [rapt.silu_backward, rapt.gelu_backward, rapt.gelu_tanh_backward]
+        for function in gradients:
             yield function.__name__, lambda f=function: f(x, x[::-1])
     if x.dtype != np.float64:
         yield "convert", lambda: rapt.convert(x, "f32" if x.dtype == np.float16 else "bf16")
@@ -221,7 +224,7 @@ def test_every_function_is_cut() -> None:
 def test_long_calls_are_interrupted(interrupt: Any, name: str) -> None:
     """One call each, of more than a second on the scalar level."""
     x = np.ones((1 << 20, 32), np.float32)
-    calls = {
+    calls: dict[str, Call] = {
         "softmax": lambda: rapt.softmax(x, out=x),
         "layer_norm_backward": lambda: rapt.layer_norm_backward(*np.broadcast_arrays(x, x), out=x),
         "gated_backward": lambda: rapt.gated_backward(x, x, x),
@@ -261,7 +264,8 @@ def test_pieces_do_not_hide_an_overlap(all_calls_are_long: Any) -> None:
         lambda: rapt.exp(x, out=out),
         lambda: rapt.dot_rows(x[0], x, out=both.reshape(-1)[100:140]),
     ):
-        for way in (call, lambda: all_calls_are_long(call)):
+        ways: list[Call] = [call, lambda: all_calls_are_long(call)]
+        for way in ways:
             with pytest.raises(ValueError, match="overlap"):
                 way()
         assert np.array_equal(both, np.ones_like(both))
