@@ -6,11 +6,10 @@ import inspect
 import operator
 import reprlib
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Union
+from typing import Any
 
 import numpy as np
 
-Causal = Union[bool, np.bool_, Literal["bottom_right", "top_left"], None]
 LARGEST = (1 << 63) - 1  # of the integers that the library takes
 
 

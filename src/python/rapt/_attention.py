@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from ._arguments import Causal, flag, type_choice
+from ._arguments import flag, type_choice
 from ._arrays import (
     Array,
     TensorLike,
@@ -21,10 +21,11 @@ from ._arrays import (
     strides_of,
     tensor_strides,
 )
-from ._attention_call import BLOCK, AttentionCall, four_dimensions, zero_gaps
+from ._attention_call import BLOCK, AttentionCall, zero_gaps
 from ._library import F32, F64, I8, REPEAT, AttentionGradients, AttentionOptions, C, check, count
 from ._pieces import run_all
 from ._prepared import Prepared, joins
+from ._scores import Causal
 from ._status import Status
 from ._threads import run_tasks, thread_count
 from ._workspace import SMALL, Workspace, kept_workspace, larger_workspace
@@ -273,8 +274,7 @@ def _run(call: AttentionCall, result: Array, threads: int | None) -> None:
         thread_count(threads)
         return
     if call.work <= SMALL:
-        if type(threads) is not int or threads < 1:
-            thread_count(threads)
+        thread_count(threads, call.work)
         _run_at_once(call, result)
         return
     _run_tasks(call, result, thread_count(threads, call.work))
@@ -285,7 +285,7 @@ def _run_at_once(call: AttentionCall, result: Array) -> None:
     arrays = (*call.addresses, address(result))
     status = C.rapt_attention(*arrays, options, workspace.address, workspace.size)
     if status == Status.WORKSPACE:
-        workspace = larger_workspace(count(C.rapt_attention_workspace, options))
+        workspace = larger_workspace(call.count(C.rapt_attention_workspace))
         status = C.rapt_attention(*arrays, options, workspace.address, workspace.size)
     call.check(status)
 
@@ -439,7 +439,7 @@ def attention_backward(
     options = call.options
     d_out, result = call.result_of_forward(dout, "dout"), call.result_of_forward(out, "out")
     call.set_lse(lse)
-    options.out_strides = tensor_strides(four_dimensions(result, "out"))
+    options.out_strides = tensor_strides(result)
 
     def gradient(tensor: Array, name: str, offsets: Array | None) -> Array:
         return zero_gaps(empty(tensor.shape, wide or element_type(tensor, name), tensor), -2, offsets)
@@ -466,7 +466,7 @@ def attention_backward(
             dsinks=None if dsinks is None else address(dsinks),
             type=wide,
             **{
-                name: tensor_strides(four_dimensions(tensor, name))
+                name: tensor_strides(tensor)
                 for name, tensor in (
                     ("dout_strides", d_out),
                     ("dq_strides", dq),
@@ -517,8 +517,8 @@ def _of_head(
         return address + first * stride * size if address and stride != REPEAT else address
 
     # q, out, dout and dq have the heads of q; k, v, dk and dv those of k.
-    q, out, dout, dq = (address(four_dimensions(x, "q")[:, first : first + heads]) for x in tensors[:4])
-    k, v, dk, dv = (address(four_dimensions(x, "k")[:, head : head + 1]) for x in tensors[4:])
+    q, out, dout, dq = (address(x[..., first : first + heads, :, :]) for x in tensors[:4])
+    k, v, dk, dv = (address(x[..., head : head + 1, :, :]) for x in tensors[4:])
     options = o.changed(
         q_heads=heads,
         kv_heads=1,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from ctypes import byref, c_size_t
 from typing import Any
 
 import numpy as np
 
-from ._arguments import Causal, LARGEST, choice, flag, integer, number, shown, type_choice
+from ._arguments import LARGEST, choice, flag, integer, number, type_choice
 from ._arrays import (
     DTYPES,
     OUT_TYPES,
@@ -30,16 +29,10 @@ from ._arrays import (
     tensor_strides,
 )
 from ._attention_errors import error
-from ._library import ARITHMETIC, CAUSAL, F32, I8, AttentionOptions, Strides
+from ._library import ARITHMETIC, F32, I8, AttentionOptions, Strides, count
+from ._scores import Causal, causal_fields, scale_field
 
 BLOCK = 64  # keys of a block of packed keys
-
-
-def four_dimensions(array: Array, name: str) -> Array:
-    """[batch][head][token][dim], with dimensions of 1 before those that `array` has."""
-    if not 2 <= array.ndim <= 4:
-        raise ValueError(f"{name} has {array.ndim} dimensions, not 2 to 4")
-    return array if array.ndim == 4 else array[(None,) * (4 - array.ndim)]
 
 
 def zero_gaps(array: Array, tokens: int, offsets: Array | None) -> Array:
@@ -135,11 +128,9 @@ class AttentionCall:
     def _set_strides(self) -> None:
         self.strided = True
         o, k = self.options, self.k
-        o.q_strides, o.v_strides = tensor_strides(four_dimensions(self.q, "q")), tensor_strides(
-            four_dimensions(self.v, "v")
-        )
+        o.q_strides, o.v_strides = tensor_strides(self.q), tensor_strides(self.v)
         if not self.packed_keys:
-            o.k_strides = tensor_strides(four_dimensions(k, "k"))
+            o.k_strides = tensor_strides(k)
             return
         if k.size > 0 and not k[(0,) * (k.ndim - 3)].flags.c_contiguous:
             raise ValueError("packed k must be contiguous in each head")
@@ -253,9 +244,7 @@ class AttentionCall:
     ) -> None:
         o = self.options
         if scale is not None:
-            o.scale = number(scale, "scale")
-            if o.scale == 0:  # the library's default
-                raise ValueError("scale is 0: every score would be the same")
+            o.scale = scale_field(scale)
         if softcap is not None:
             o.softcap = number(softcap, "softcap")
         if query_scales is not None:
@@ -281,15 +270,9 @@ class AttentionCall:
         window_chunk: int | None,
     ) -> None:
         o = self.options
-        if causal_offset is not None:
-            o.causal_offset = integer(causal_offset, "causal_offset", -(1 << 60), 1 << 60)
-            o.causal = CAUSAL["offset"]
-            if causal is not False and causal is not None and not _is(causal, False):
-                raise ValueError(
-                    f"causal is {shown(causal)} next to a causal_offset, which says where causality begins"
-                )
-        elif causal is not False and causal is not None:
-            o.causal = _causal(causal)
+        if causal is not False or causal_offset is not None:
+            for field, value in causal_fields(causal, causal_offset).items():
+                setattr(o, field, value)
         for name, keys in (
             ("window_left", window_left),
             ("window_right", window_right),
@@ -329,7 +312,7 @@ class AttentionCall:
         else:
             result = check_output(as_output(x, "out"), "out", shape, (o.out_type,))
         if self.q_offsets is not None or not result.flags.c_contiguous:
-            o.out_strides = tensor_strides(four_dimensions(result, "out"))
+            o.out_strides = tensor_strides(result)
         return result
 
     def result_of_forward(self, x: Any, name: str) -> Array:
@@ -354,7 +337,7 @@ class AttentionCall:
     def _set_lse(self, lse: Array) -> None:
         self.options.lse = self._keep(lse)
         if self.q_offsets is not None:
-            self.options.lse_strides = tensor_strides(four_dimensions(lse[..., None], "lse"))
+            self.options.lse_strides = tensor_strides(lse[..., None])
 
     # ---- the call
 
@@ -369,10 +352,7 @@ class AttentionCall:
         return int(o.batch * o.q_heads * o.q_len * o.kv_len * (o.qk_dim + o.v_dim))
 
     def count(self, function: Any, *arguments: object) -> int:
-        """The number that a function of the library writes through its last argument."""
-        value = c_size_t()
-        self.check(function(self.options, *arguments, byref(value)))
-        return int(value.value)
+        return count(function, self.options, *arguments, check=self.check)
 
     def check(self, status: int) -> None:
         if status != 0:
@@ -386,22 +366,6 @@ def _four(array: Array, name: str) -> tuple[int, ...]:
     if not 2 <= len(shape) <= 4:
         raise ValueError(f"{name} has {len(shape)} dimensions, not 2 to 4")
     return (1,) * (4 - len(shape)) + shape
-
-
-def _is(x: object, value: bool) -> bool:
-    return isinstance(x, (bool, np.bool_)) and bool(x) is value
-
-
-def _causal(causal: Any) -> int:
-    if _is(causal, False):
-        return 0
-    if _is(causal, True):
-        return CAUSAL["bottom_right"]
-    if not isinstance(causal, str):
-        raise TypeError(f"causal is {shown(causal)}, not True, 'bottom_right' or 'top_left'")
-    if causal not in ("bottom_right", "top_left"):
-        raise ValueError(f"causal is {causal!r}: True or 'bottom_right', 'top_left', or an integer causal_offset")
-    return CAUSAL[causal]
 
 
 _WINDOWS = {

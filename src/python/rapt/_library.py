@@ -260,7 +260,7 @@ def _load() -> ctypes.CDLL:
     own = library_in(Path(__file__).parent / "lib", sys.platform)
     if not named and not own:
         raise ImportError(
-            "rapt's library is not next to the package: install a wheel (pip wheel .), or name one in " "RAPT_LIBRARY"
+            "rapt's library is not next to the package: install a wheel (pip wheel .), or name one in RAPT_LIBRARY"
         )
     return ctypes.CDLL(named or str(own))
 
@@ -408,7 +408,7 @@ def check(status: int) -> None:
         raise ValueError(C.rapt_status_text(status).decode())
 
 
-def count(function: Callable[..., int], *arguments: object) -> int:
+def count(function: Callable[..., int], *arguments: object, check: Callable[[int], object] = check) -> int:
     """The number that a function of the library writes through its last argument."""
     number = c_size_t()
     check(function(*arguments, ctypes.byref(number)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from ctypes import byref, c_size_t, c_void_p
 from collections.abc import Sequence
-from typing import Any, Literal, TypeVar, Union, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from ._arrays import (
     in_kind_of,
     input_matrix,
 )
-from ._library import ARITHMETIC, BF16, F16, F32, F64, I4, I8, U4, C, LinearOptions, MatrixStrides, check
+from ._library import ARITHMETIC, BF16, F16, F32, F64, I4, I8, U4, C, LinearOptions, MatrixStrides, check, count
 from ._linear_errors import error
 from ._pieces import run_all
 from ._prepared import Prepared, joins
@@ -54,10 +54,7 @@ def _check(status: int, options: LinearOptions) -> None:
 
 
 def _count(function: Any, options: LinearOptions) -> int:
-    """The number that a function of the library writes."""
-    value = c_size_t()
-    _check(function(options, byref(value)), options)
-    return value.value
+    return count(function, options, check=lambda status: _check(status, options))
 
 
 def _floating_type(array: Array, name: str) -> int:
@@ -539,8 +536,7 @@ class _Call:
     def run(self, result: Array, threads: int | None) -> None:
         work = self.work
         if work <= SMALL:
-            if type(threads) is not int or threads < 1:
-                thread_count(threads)
+            thread_count(threads, work)
             self._run_at_once(result)
         else:
             self._run_tasks(result, thread_count(threads, work))

@@ -15,7 +15,7 @@ def error(status: int, o: LinearOptions) -> ValueError:
     types = f"x of {_NAMES[o.x_type]} and w of {_NAMES[o.w_type]}"
     sizes = f"{o.out_features} outputs and {o.in_features} inputs"
     damaged = f"the packed weights are damaged, or not those of {sizes} of {_NAMES[o.w_type]}"
-    texts = {
+    texts: dict[int, str] = {
         Status.OVERLAP: "out overlaps an input: it may be exactly add, and nothing else",
         Status.SIZE: f"weights of {sizes} and {o.rows} rows of x are larger than memory can be",
         Status.ARITHMETIC: f"{types} have no arithmetic {_arithmetic(o)!r}",
@@ -26,7 +26,7 @@ def error(status: int, o: LinearOptions) -> ValueError:
         Status.W_CODEBOOK: "arithmetic is 'i8', which weights with a codebook do not have" if o.packed_w else damaged,
         Status.X_GROUP: _x_group(o),
     }
-    return ValueError(texts.get(Status(status)) if status in texts else C.rapt_status_text(status).decode())
+    return ValueError(texts.get(status) or C.rapt_status_text(status).decode())
 
 
 def _arithmetic(o: LinearOptions) -> str:

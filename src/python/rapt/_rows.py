@@ -8,7 +8,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from ._arguments import Causal, choice, flag, integer, number
+from ._arguments import flag, integer, number
 from ._arrays import (
     SUFFIXES,
     Array,
@@ -37,35 +37,9 @@ from ._errors import error
 from ._library import BF16, C, CAUSAL, F16, F32, F64, REPEAT, SoftmaxOptions, check
 from ._pieces import PIECE, in_pieces, refuse_overlaps, run_all
 from ._prepared import Prepared, joins
+from ._scores import Causal, causal_fields, scale_field
 from ._status import Status
-
-
-def causal_fields(causal: Causal, causal_offset: int | None) -> dict[str, int]:
-    """Of both structs of options."""
-    if causal is None or isinstance(causal, np.bool_):
-        causal = bool(causal)
-    if causal_offset is not None:
-        if causal is not False:
-            raise ValueError("causal_offset says where causality begins: causal must not say it too")
-        return {
-            "causal": CAUSAL["offset"],
-            "causal_offset": integer(causal_offset, "causal_offset", -(1 << 60), 1 << 60),
-        }
-    if causal is False:
-        return {}
-    if causal is True:
-        return {"causal": CAUSAL["bottom_right"]}
-    return {"causal": choice({name: CAUSAL[name] for name in ("bottom_right", "top_left")}, "causal", causal)}
-
-
-def scale_field(scale: float | None) -> float:
-    """The library's 0 is its default, which is None here."""
-    if scale is None:
-        return 0.0
-    scale = number(scale, "scale")
-    if scale == 0:
-        raise ValueError("scale is 0")
-    return scale
+from ._vectors import NARROWED, WIDENED
 
 
 def _matrix(array: Array, rows: Rows, name: str) -> tuple[Array, int]:
@@ -108,7 +82,9 @@ class _Options:
     ) -> None:
         self.kept: dict[str, Array] = {}
         ndim = rows.array.ndim
-        fields: dict[str, Any] = {"scale": scale_field(scale), "softcap": number(softcap, "softcap")}
+        fields: dict[str, Any] = {"softcap": number(softcap, "softcap")}
+        if scale is not None:
+            fields["scale"] = scale_field(scale)
         causality = causal_fields(causal, causal_offset)
         if causality and axis != ndim - 1:
             raise ValueError(f"causal is of rows along the last dimension, and axis is {axis}")
@@ -214,8 +190,6 @@ _FUNCTIONS = {
     for name in ("softmax", "log_softmax")
 }
 _LOGSUMEXP = {rapt_type: getattr(C, f"rapt_logsumexp_{SUFFIXES[rapt_type]}") for rapt_type in (F32, F64)}
-_WIDENED = {F16: C.rapt_convert_f16_to_f32, BF16: C.rapt_convert_bf16_to_f32}
-_NARROWED = {F16: C.rapt_convert_f32_to_f16, BF16: C.rapt_convert_f32_to_bf16}
 
 
 def _run_along(
@@ -442,10 +416,10 @@ def _logsumexp_of_16_bits(
     first: int,
     count: int,
 ) -> Any:
-    _WIDENED[rapt_type](source.at(first), wide.at(first), count * wide.cols)
+    WIDENED[rapt_type](source.at(first), wide.at(first), count * wide.cols)
     status = _logsumexp_piece(wide, totals, options, F32, first, count)
     if not status:
-        _NARROWED[rapt_type](totals.at(first), results.at(first), count)
+        NARROWED[rapt_type](totals.at(first), results.at(first), count)
     return status
 
 

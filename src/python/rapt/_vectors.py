@@ -29,8 +29,8 @@ from ._pieces import run_all
 _BLOCK = 1 << 16  # elements of a copy in f32, and at least of a piece
 _FLOATING = (F32, F64, F16, BF16)
 _NARROW_TYPES = {"f16": F16, "bf16": BF16, "f32": F32}
-_WIDENED = {F16: C.rapt_convert_f16_to_f32, BF16: C.rapt_convert_bf16_to_f32}
-_NARROWED = {F16: C.rapt_convert_f32_to_f16, BF16: C.rapt_convert_f32_to_bf16}
+WIDENED = {F16: C.rapt_convert_f16_to_f32, BF16: C.rapt_convert_bf16_to_f32}
+NARROWED = {F16: C.rapt_convert_f32_to_f16, BF16: C.rapt_convert_f32_to_bf16}
 _UINT8, _INT8 = np.dtype(np.uint8), np.dtype(np.int8)
 
 
@@ -186,9 +186,9 @@ def _exp_of_16_bits(array: Array, result: Array, rapt_type: int) -> None:
     of_wide = address(wide)
     for first in range(0, array.size, _BLOCK):
         count = min(array.size - first, _BLOCK)
-        _WIDENED[rapt_type](of_x + 2 * first, of_wide, count)
+        WIDENED[rapt_type](of_x + 2 * first, of_wide, count)
         function(of_wide, of_wide, count)
-        _NARROWED[rapt_type](of_wide, of_y + 2 * first, count)
+        NARROWED[rapt_type](of_wide, of_y + 2 * first, count)
 
 
 # fmt: off
@@ -206,7 +206,7 @@ def exp(x: Any, out: Any = None) -> Any:
     may be x. A TypeError is another type, a ValueError another shape of `out`.
     """
     array, result, rapt_type = _elementwise(x, out)
-    if rapt_type in _WIDENED:
+    if rapt_type in WIDENED:
         _exp_of_16_bits(array, result, rapt_type)
     else:
         function = _FUNCTIONS["exp"][rapt_type]
@@ -381,11 +381,11 @@ def exp_sum(x: Any, scale: float = 1.0, shift: float = 0.0, out: Any = None) -> 
     """
     array, result, rapt_type = _elementwise(x, out)
     factors = number(scale, "scale"), number(shift, "shift")
-    if rapt_type in _WIDENED:
+    if rapt_type in WIDENED:
         wide = np.empty(array.size, np.float32)
-        _WIDENED[rapt_type](address(array), address(wide), array.size)
+        WIDENED[rapt_type](address(array), address(wide), array.size)
         total: float = _FUNCTIONS["exp_sum"][F32](address(wide), *factors, address(wide), array.size)
-        _NARROWED[rapt_type](address(wide), address(result), array.size)
+        NARROWED[rapt_type](address(wide), address(result), array.size)
     else:
         total = _FUNCTIONS["exp_sum"][rapt_type](address(array), *factors, address(result), array.size)
     return (out if out is not None else in_kind_of(x, result)), total
