@@ -342,7 +342,7 @@ def test_calls_while_the_interpreter_ends() -> None:
         import atexit, rapt
         from rapt import _threads
         done = []
-        def last() -> Any:
+        def last():
             _threads.run_tasks(lambda first, last, _: done.extend(range(first, last)), 30, 0, 3)
             print(sorted(done) == list(range(30)))
         atexit.register(last)
