@@ -152,7 +152,8 @@ rapt_status parallel_attention(Q q, K k, V v, Out out, const rapt_attention_opti
     return rapt_attention_run(q, k, v, out, &o, first, last, workspace, bytes);
   };
   if (tasks >= threads || partial_tasks <= tasks) {
-    return detail::run_parts(tasks, threads * detail::runs_per_thread, threads, bytes, parts, whole);
+    return detail::run_parts(tasks, std::min(threads, tasks) * detail::runs_per_thread, threads, bytes, parts,
+                             whole);
   }
   // The partial calls do not get the output, and the merge does not get the inputs. So this empty run checks
   // all arguments.
@@ -225,7 +226,8 @@ rapt_status parallel_linear(std::span<const LinearWork> layers, std::size_t thre
     return status;
   };
   const std::size_t tasks = first_task.back();
-  return detail::run_parts(tasks, threads * detail::runs_per_thread, threads, bytes, parts, run);
+  return detail::run_parts(tasks, std::min(threads, tasks) * detail::runs_per_thread, threads, bytes, parts,
+                           run);
 }
 
 /// \}

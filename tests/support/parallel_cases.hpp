@@ -227,10 +227,12 @@ TEST_CASE("layers are one list of tasks") {
     REQUIRE(rapt_linear_tasks(of.options, &of_layer) == RAPT_OK);
     tasks += of_layer;
   }
-  const std::vector<std::size_t> bodies = Header::bodies(SIZE_MAX, [&](const auto &call) {
-    REQUIRE(call.linear(layers.work.data(), layers.work.size()) == RAPT_OK);
-  });
-  CHECK(bodies == std::vector<std::size_t>{tasks});
+  for (const std::size_t threads : Sizes{SIZE_MAX / 8 + 1, SIZE_MAX}) {
+    const std::vector<std::size_t> bodies = Header::bodies(threads, [&](const auto &call) {
+      REQUIRE(call.linear(layers.work.data(), layers.work.size()) == RAPT_OK);
+    });
+    CHECK(bodies == std::vector<std::size_t>{tasks});
+  }
 }
 
 // ---- work
