@@ -270,7 +270,10 @@ def gradient_by_differences(f: Call, x: Array, dout: Array, step: float = 1e-6) 
     return gradient
 
 
-def test_backward(random: Random, on_each_level: OnEachLevel) -> None:
+@pytest.mark.parametrize("small", [True, False])
+def test_backward(random: Random, monkeypatch: pytest.MonkeyPatch, on_each_level: OnEachLevel, small: bool) -> None:
+    if not small:
+        monkeypatch.setattr(_attention, "SMALL", 0)  # tasks
     q, k, v = tensors(random, q_heads=2, kv_heads=1, q_len=3, kv_len=5, dim=4, dtype=np.float64)
     bias = random.normal(size=(1, 2, 3, 5))
     sinks = random.normal(size=2)
@@ -328,7 +331,10 @@ def test_gradients_head_by_head(
         heads.append(arguments[-1])
         return make(*arguments)
 
-    monkeypatch.setattr(_attention, "_LONG_TASK", -1)
+    monkeypatch.setattr(_attention, "SMALL", 0)
+    together = gradients()
+    assert heads == [] and all(one is other or np.array_equal(one, other) for one, other in zip(together, expected))
+    monkeypatch.setattr(_attention, "_LONG_TASK", 0)
     monkeypatch.setattr(_attention, "_of_head", of_head)
     for one, other in zip(gradients(), expected):
         assert one is other or (one.dtype == other.dtype and one.tobytes() == other.tobytes())
@@ -340,7 +346,8 @@ def test_gradients_of_a_bias_for_all_heads_are_one_call(random: Random, monkeypa
     bias = random.normal(size=(9, 21))
     out, lse = rapt.attention(q, k, v, return_lse=True, bias=bias)
     expected = rapt.attention_backward(q, k, v, out, out, lse, bias=bias)
-    monkeypatch.setattr(_attention, "_LONG_TASK", -1)
+    monkeypatch.setattr(_attention, "SMALL", 0)
+    monkeypatch.setattr(_attention, "_LONG_TASK", 0)
     for one, other in zip(rapt.attention_backward(q, k, v, out, out, lse, bias=bias), expected):
         assert np.array_equal(one, other)
 

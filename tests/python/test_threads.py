@@ -176,7 +176,7 @@ def all_calls_are_long(monkeypatch: pytest.MonkeyPatch) -> Any:
                 after(done)
 
         with monkeypatch.context() as patch:
-            for module in (rapt._pieces, rapt._rows, rapt._norms, rapt._gated, rapt._rope):
+            for module in (rapt._pieces, rapt._rows, rapt._norms, rapt._gated, rapt._rope, rapt._vectors):
                 patch.setattr(module, "PIECE", 1)
             patch.setattr(rapt._pieces, "run_tasks", run_tasks)
             patch.setattr(rapt._vectors, "_BLOCK", 100)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ctypes import byref, c_size_t, c_void_p
+from functools import partial
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -26,9 +27,8 @@ from ._library import F32, F64, I8, REPEAT, AttentionGradients, AttentionOptions
 from ._pieces import run_all
 from ._prepared import Prepared, joins
 from ._scores import Causal
-from ._status import Status
 from ._threads import run_tasks, thread_count
-from ._workspace import SMALL, Workspace, kept_workspace, larger_workspace
+from ._workspace import SMALL, Workspace, run_at_once
 
 Arithmetic = Literal["default", "f32", "bf16", None]
 _GRADIENT_TYPES = {None: 0, "f32": F32}
@@ -274,20 +274,12 @@ def _run(call: AttentionCall, result: Array, threads: int | None) -> None:
         thread_count(threads)
         return
     if call.work <= SMALL:
-        thread_count(threads, call.work)
-        _run_at_once(call, result)
+        if type(threads) is not int or threads < 1:
+            thread_count(threads, call.work)
+        arguments = (*call.addresses, address(result), options)
+        call.check(run_at_once(C.rapt_attention, arguments, partial(call.count, C.rapt_attention_workspace)))
         return
     _run_tasks(call, result, thread_count(threads, call.work))
-
-
-def _run_at_once(call: AttentionCall, result: Array) -> None:
-    options, workspace = call.options, kept_workspace()
-    arrays = (*call.addresses, address(result))
-    status = C.rapt_attention(*arrays, options, workspace.address, workspace.size)
-    if status == Status.WORKSPACE:
-        workspace = larger_workspace(call.count(C.rapt_attention_workspace))
-        status = C.rapt_attention(*arrays, options, workspace.address, workspace.size)
-    call.check(status)
 
 
 def _run_tasks(call: AttentionCall, result: Array, threads: int) -> None:
@@ -481,10 +473,15 @@ def attention_backward(
 
 
 def _run_backward(call: AttentionCall, gradients: AttentionGradients, tensors: tuple[Array, ...], threads: int) -> None:
+    work, arguments = call.work, (*call.addresses, call.options, gradients)
+    if work <= SMALL:
+        size_needed = partial(call.count, C.rapt_attention_backward_workspace)
+        call.check(run_at_once(C.rapt_attention_backward, arguments, size_needed))
+        return
     workspace = call.count(C.rapt_attention_backward_workspace)
     tasks = call.count(C.rapt_attention_backward_tasks, gradients)
-    parts: list[tuple[Any, ...]] = [(*call.addresses, call.options, gradients)]
-    if call.work // max(tasks, 1) > _LONG_TASK and _heads_are_apart(call.options, gradients):
+    parts: list[tuple[Any, ...]] = [arguments]
+    if work > _LONG_TASK * tasks and _heads_are_apart(call.options, gradients):
         call.set_all_strides()
         parts = [_of_head(call, gradients, tensors, head) for head in range(call.options.kv_heads)]
         tasks = count(C.rapt_attention_backward_tasks, *parts[0][-2:])
@@ -496,7 +493,7 @@ def _run_backward(call: AttentionCall, gradients: AttentionGradients, tensors: t
 
     # Consecutive tasks of a head share products: one run computes 5 of them, and single tasks up to 7.
     whole = len(parts) * tasks
-    first_run = max(_FIRST_RUN * whole // max(call.work, 1), 1)
+    first_run = _FIRST_RUN * whole // work
     seconds = _SECONDS if threads == 1 else _SECONDS / 2  # a signal waits for the caller's run, then for the others'
     run_tasks(run, whole, workspace, threads, runs_per_thread=1, first_run=first_run, seconds=seconds)
 

@@ -108,9 +108,10 @@ class AttentionCall:
             o.packed_keys = 1
         if k.shape != expected:
             raise ValueError(f"k has the shape {k.shape}, not {expected} next to a q of {q.shape} and a v of {v.shape}")
-        for x, name in ((q, "q"), (v, "v")):
-            if x.shape[-1] == 0:  # of v it would mean the same number as q has
-                raise ValueError(f"{name} has the shape {x.shape}: no elements in a row")
+        if o.qk_dim == 0:
+            raise ValueError(f"q has the shape {q.shape}: no elements in a row")
+        if o.v_dim == 0:  # it would mean as many as q has
+            raise ValueError(f"v has the shape {v.shape}: no elements in a row")
         if o.kv_heads == 0:
             raise ValueError(f"v has the shape {v.shape}: no heads")
         if o.q_heads == 0:
@@ -252,14 +253,16 @@ class AttentionCall:
             scales = readable(broadcast(scales, (o.batch, o.q_heads, o.q_len), "query_scales")[..., None])
             o.query_scales = self._keep(scales)
             o.query_scale_strides = tensor_strides(scales)
-        for name, x in (("alibi_slopes", alibi_slopes), ("sinks", sinks)):
-            if x is not None:
-                array = as_numbers(x, name, self.number)
-                if array.shape != (o.q_heads,):
-                    raise ValueError(
-                        f"{name} has the shape {array.shape}, not {(o.q_heads,)}: one number per head of q"
-                    )
-                setattr(o, name, self._keep(np.ascontiguousarray(array)))
+        if alibi_slopes is not None:
+            o.alibi_slopes = self._per_head(alibi_slopes, "alibi_slopes")
+        if sinks is not None:
+            o.sinks = self._per_head(sinks, "sinks")
+
+    def _per_head(self, x: Any, name: str) -> int:
+        array, heads = as_numbers(x, name, self.number), self.options.q_heads
+        if array.shape != (heads,):
+            raise ValueError(f"{name} has the shape {array.shape}, not {(heads,)}: one number per head of q")
+        return self._keep(np.ascontiguousarray(array))
 
     def set_visibility(
         self,
@@ -273,13 +276,12 @@ class AttentionCall:
         if causal is not False or causal_offset is not None:
             for field, value in causal_fields(causal, causal_offset).items():
                 setattr(o, field, value)
-        for name, keys in (
-            ("window_left", window_left),
-            ("window_right", window_right),
-            ("window_chunk", window_chunk),
-        ):
-            if keys is not None:
-                setattr(o, name, _window(keys, name))
+        if window_left is not None:
+            o.window_left = _window(window_left, "window_left")
+        if window_right is not None:
+            o.window_right = _window(window_right, "window_right")
+        if window_chunk is not None:
+            o.window_chunk = _window(window_chunk, "window_chunk")
 
     def set_mask(self, mask: Any) -> None:
         self.options.mask, self.options.mask_strides = self._over_keys(as_mask(mask, "mask"), "mask")

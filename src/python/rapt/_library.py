@@ -356,6 +356,7 @@ _declare("attention_merge", c_int, c_void_p, c_void_p, _OPTIONS, c_size_t, c_siz
 _declare("attention_pack_keys", c_int, c_void_p, c_ssize_t, c_size_t, c_size_t, _OPTIONS, c_void_p)
 _declare("attention_backward_workspace", c_int, _OPTIONS, _SIZE)
 _declare("attention_backward_tasks", c_int, _OPTIONS, _GRADIENTS, _SIZE)
+_declare("attention_backward", c_int, c_void_p, c_void_p, c_void_p, _OPTIONS, _GRADIENTS, c_void_p, c_size_t)
 _declare(
     "attention_backward_run",
     c_int,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from ctypes import byref, c_size_t, c_void_p
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -34,9 +35,8 @@ from ._library import ARITHMETIC, BF16, F16, F32, F64, I4, I8, U4, C, LinearOpti
 from ._linear_errors import error
 from ._pieces import run_all
 from ._prepared import Prepared, joins
-from ._status import Status
 from ._threads import run_tasks, thread_count
-from ._workspace import SMALL, Workspace, kept_workspace, larger_workspace
+from ._workspace import SMALL, Workspace, run_at_once
 
 BLOCK = 64  # outputs of a block of packed weights
 QUANTIZED = {"i8": I8, "i4": I4, "u4": U4}
@@ -536,8 +536,11 @@ class _Call:
     def run(self, result: Array, threads: int | None) -> None:
         work = self.work
         if work <= SMALL:
-            thread_count(threads, work)
-            self._run_at_once(result)
+            if type(threads) is not int or threads < 1:
+                thread_count(threads, work)
+            o = self.options
+            arguments = address(self.x), address(self.weights), address(result), o
+            _check(run_at_once(C.rapt_linear, arguments, partial(_count, C.rapt_linear_workspace, o)), o)
         else:
             self._run_tasks(result, thread_count(threads, work))
 
@@ -557,15 +560,6 @@ class _Call:
             self.copied,
             lambda status, kept: _check(status, kept[0].options),
         )
-
-    def _run_at_once(self, result: Array) -> None:
-        o, workspace = self.options, kept_workspace()
-        arrays = address(self.x), address(self.weights), address(result)
-        status = C.rapt_linear(*arrays, o, workspace.address, workspace.size)
-        if status == Status.WORKSPACE:
-            workspace = larger_workspace(_count(C.rapt_linear_workspace, o))
-            status = C.rapt_linear(*arrays, o, workspace.address, workspace.size)
-        _check(status, o)
 
     def _run_tasks(self, result: Array, threads: int) -> None:
         o = self.options

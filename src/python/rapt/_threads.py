@@ -138,7 +138,7 @@ def run_tasks(
     """
     threads = max(1, min(threads, tasks))
     largest_run = tasks if threads == 1 else max(1, tasks // (threads * runs_per_thread))
-    queue = _Tasks(run, tasks, workspace_bytes, min(first_run, largest_run), largest_run, seconds)
+    queue = _Tasks(run, tasks, workspace_bytes, max(1, min(first_run, largest_run)), largest_run, seconds)
     try:
         if threads > 1:
             _submit(queue.help, threads - 1)

@@ -24,7 +24,7 @@ from ._arrays import (
     refuse_overlap,
 )
 from ._library import BF16, C, F16, F32, F64
-from ._pieces import run_all
+from ._pieces import PIECE, in_pieces, run_all
 
 _BLOCK = 1 << 16  # elements of a copy in f32, and at least of a piece
 _FLOATING = (F32, F64, F16, BF16)
@@ -155,6 +155,19 @@ def _elementwise(
     return array, result, rapt_type
 
 
+def _run(function: Any, x: Array, y: Array, *numbers: float) -> None:
+    """function(x, *numbers, y, count) for all elements."""
+    of_x, of_y, size = address(x), address(y), x.size
+    if size <= PIECE:
+        function(of_x, *numbers, of_y, size)
+        return
+
+    def run(first: int, count: int) -> None:
+        function(of_x + first * x.itemsize, *numbers, of_y + first * y.itemsize, count)
+
+    in_pieces(run, size, _BLOCK)
+
+
 # fmt: off
 @overload
 def scale(x: Torch, factor: float, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
@@ -169,14 +182,7 @@ def scale(x: Any, factor: float, out: Any = None) -> Any:
     `out` takes the result, is contiguous, and may be x. A TypeError is another type, a ValueError another shape of `out`.
     """
     array, result, rapt_type = _elementwise(x, out)
-    function, times = _FUNCTIONS["scale"][rapt_type], number(factor, "factor")
-    of_x, of_y, size = address(array), address(result), array.itemsize
-    run_all(
-        lambda first, count: function(of_x + first * size, times, of_y + first * size, count),
-        array.size,
-        array.size,
-        _BLOCK,
-    )
+    _run(_FUNCTIONS["scale"][rapt_type], array, result, number(factor, "factor"))
     return out if out is not None else in_kind_of(x, result)
 
 
@@ -209,14 +215,7 @@ def exp(x: Any, out: Any = None) -> Any:
     if rapt_type in WIDENED:
         _exp_of_16_bits(array, result, rapt_type)
     else:
-        function = _FUNCTIONS["exp"][rapt_type]
-        of_x, of_y, size = address(array), address(result), array.itemsize
-        run_all(
-            lambda first, count: function(of_x + first * size, of_y + first * size, count),
-            array.size,
-            array.size,
-            _BLOCK,
-        )
+        _run(_FUNCTIONS["exp"][rapt_type], array, result)
     return out if out is not None else in_kind_of(x, result)
 
 
@@ -264,11 +263,7 @@ def gelu_tanh(x: Any, out: Any = None) -> Any:
 
 def _activation(name: str, x: Any, out: Any) -> Any:
     array, result, rapt_type = _elementwise(x, out)
-    function = _FUNCTIONS[name][rapt_type]
-    of_x, of_y, size = address(array), address(result), array.itemsize
-    run_all(
-        lambda first, count: function(of_x + first * size, of_y + first * size, count), array.size, array.size, _BLOCK
-    )
+    _run(_FUNCTIONS[name][rapt_type], array, result)
     return out if out is not None else in_kind_of(x, result)
 
 
@@ -357,7 +352,7 @@ def argmax(x: TensorLike, out: Any = None) -> Any:
         raise TypeError(f"out has elements of {result.dtype.name}, not {np.dtype(np.intp).name}")
     if result.shape != array.shape[:-1]:
         raise ValueError(f"out has the shape {result.shape}, not {array.shape[:-1]}")
-    if not (result.flags.c_contiguous and result.flags.writeable) or np.may_share_memory(result, array):
+    if not (result.flags.c_contiguous and result.flags.writeable) or may_overlap(result, array):
         raise ValueError("out is not contiguous, read-only, or overlaps x")
     flat = result.reshape(-1)
     for row in range(flat.size):
@@ -409,19 +404,13 @@ def convert(x: Any, to: _Type, out: Any = None) -> Any:
     if to is None:
         raise TypeError("to is None, not one of f16, bf16, f32")
     target = type_choice(_NARROW_TYPES, "to", to)
-    source = element_type(as_array(x, "x"), "x")
+    given = as_array(x, "x")
+    source = element_type(given, "x")
     if (source == F32) == (target == F32) or source not in _NARROW_TYPES.values():
-        raise TypeError(f"x has elements of {as_array(x, 'x').dtype.name}: no conversion to {SUFFIXES[target]}")
-    like = np.empty(0, to) if target == BF16 and isinstance(to, (type, np.dtype)) else np.empty(0)
-    array, result, _ = _elementwise(x, out, target, like)
-    if out is not None and np.may_share_memory(array, result):
+        raise TypeError(f"x has elements of {given.dtype.name}: no conversion to {SUFFIXES[target]}")
+    like = np.empty(0, to) if target == BF16 and isinstance(to, (type, np.dtype)) else given
+    array, result, _ = _elementwise(given, out, target, like)
+    if out is not None and may_overlap(array, result):
         raise ValueError("out overlaps x")
-    function = getattr(C, f"rapt_convert_{SUFFIXES[source]}_to_{SUFFIXES[target]}")
-    of_x, of_y, sizes = address(array), address(result), (array.itemsize, result.itemsize)
-    run_all(
-        lambda first, count: function(of_x + first * sizes[0], of_y + first * sizes[1], count),
-        array.size,
-        array.size,
-        _BLOCK,
-    )
+    _run(getattr(C, f"rapt_convert_{SUFFIXES[source]}_to_{SUFFIXES[target]}"), array, result)
     return out if out is not None else in_kind_of(x, result)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+
+from ._status import Status
 
 # Multiplications with an addition: about 0.1 ms on vector levels. A larger call is run as tasks.
 SMALL = 1 << 20
@@ -28,13 +32,13 @@ class _OfThread(threading.local):
 _of_thread = _OfThread()
 
 
-def kept_workspace() -> Workspace:
-    """The caller holds it during its call, because a handler of a signal may replace it meanwhile."""
-    return _of_thread.workspace
-
-
-def larger_workspace(size: int) -> Workspace:
-    workspace = Workspace(size)
-    if size <= _LARGEST:
-        _of_thread.workspace = workspace
-    return workspace
+def run_at_once(function: Callable[..., int], arguments: tuple[Any, ...], size_needed: Callable[[], int]) -> int:
+    """The status of function(*arguments, workspace, its size), which says that a workspace is too small before it writes."""
+    workspace = _of_thread.workspace  # held here, because a handler of a signal may replace it meanwhile
+    status = function(*arguments, workspace.address, workspace.size)
+    if status == Status.WORKSPACE:
+        workspace = Workspace(size_needed())
+        if workspace.size <= _LARGEST:
+            _of_thread.workspace = workspace
+        status = function(*arguments, workspace.address, workspace.size)
+    return status
