@@ -188,6 +188,8 @@ ROWS: list[tuple[Call, Status | None, str]] = [
     (lambda: rapt.log_softmax(X, softcap=-1.0), Status.SOFTCAP, f"softcap is -1.0: {SOFTCAP} -1"),
     (lambda: rapt.softmax_backward(X, X, 1e39), None, "scale is 1e+39, which is not finite in float32"),
     (lambda: rapt.softmax(X, row_lengths=[1, 2, 3, 4, 65, 6]), None, "row_lengths holds 65, and rows have 64 elements"),
+    (lambda: rapt.softmax(X, axis=0, mask=np.ones((1, 1, 1), bool)), None,
+     "mask has the shape (1, 1, 1), next to an x of 2 dimensions"),
     (lambda: rapt.softmax(X, row_lengths=-2), None, "row_lengths holds -2, a negative length"),
     (lambda: rapt.logsumexp(X, empty_rows_are_zero=True), None,
      "empty_rows_are_zero is True, which logsumexp lacks: a row of -inf has -inf"),

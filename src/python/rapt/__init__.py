@@ -12,8 +12,8 @@ numbers. They are converted to the arithmetic type, which is f64 for tensors of 
 overlaps an input only where the function says so.
 
 A bad argument is a ValueError, and a type that a function lacks is a TypeError, as a masked array is. The GIL is free while
-the library computes. Ctrl-C ends a long call after some milliseconds, but for a row, a task, a copy, or a sum of one order
-(dot, exp_sum) that takes longer.
+the library computes. On vector levels, Ctrl-C ends a long call within a fifth of a second, but for a row, a task, a copy, or
+a sum of one order (dot, exp_sum) that takes longer.
 
 prepare(function, ...) checks the arguments of a call once, for many runs over the same arrays.
 """

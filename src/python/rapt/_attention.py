@@ -33,8 +33,8 @@ from ._workspace import SMALL, Workspace, run_at_once
 Arithmetic = Literal["default", "f32", "bf16", None]
 _GRADIENT_TYPES = {None: 0, "f32": F32}
 # In multiplications with an addition of the forward call: a task of the gradient that takes too long, and a run that does not.
-# They take about 20 ms with AVX-512.
-_LONG_TASK, _FIRST_RUN = 1 << 28, 1 << 28
+# With AVX-512, they take about 20 and 10 ms.
+_LONG_TASK, _FIRST_RUN = 1 << 28, 1 << 27
 _SECONDS = 0.12
 
 

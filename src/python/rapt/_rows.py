@@ -51,12 +51,12 @@ def _matrix(array: Array, rows: Rows, name: str) -> tuple[Array, int]:
     return array, stride or REPEAT
 
 
-def _along(array: Array, axis: int, ndim: int) -> Array:
+def _along(array: Array, axis: int, ndim: int, name: str) -> Array:
     """What broadcasts to a tensor of ndim dimensions, with its dimension `axis` last."""
     if axis == ndim - 1:
         return array
     if array.ndim > ndim:
-        raise ValueError(f"{array.ndim} dimensions next to an x of {ndim}")
+        raise ValueError(f"{name} has the shape {array.shape}, next to an x of {ndim} dimensions")
     return np.moveaxis(array[(None,) * (ndim - array.ndim)], axis, -1)
 
 
@@ -94,11 +94,12 @@ class _Options:
             fields |= causality
         fields["empty_rows_are_zero"] = int(flag(empty_rows_are_zero, "empty_rows_are_zero"))
         if bias is not None:
-            array = _along(as_numbers(bias, "bias", arithmetic), axis, ndim)
+            array = _along(as_numbers(bias, "bias", arithmetic), axis, ndim, "bias")
             array, fields["bias_stride"] = _matrix(array, rows, "bias")
             fields["bias"] = self._address(array, "bias")
         if mask is not None:
-            array, fields["mask_stride"] = _matrix(_along(as_mask(mask, "mask"), axis, ndim), rows, "mask")
+            array = _along(as_mask(mask, "mask"), axis, ndim, "mask")
+            array, fields["mask_stride"] = _matrix(array, rows, "mask")
             fields["mask"] = self._address(array, "mask")
         if row_lengths is not None:
             lengths = _lengths(row_lengths, rows.cols).astype(np.uintp)

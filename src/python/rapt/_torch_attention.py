@@ -42,7 +42,10 @@ class _Call(NamedTuple):
 
     def folded(self, x: torch.Tensor, heads: int) -> torch.Tensor:
         """[batch][heads][tokens][dim]. Repeated dimensions have strides of 0 as far as one stride serves the batch."""
-        x = x.detach().expand(*self.batch, heads, *x.shape[-2:])
+        x = x.detach()
+        if x.dim() == 4 and x.shape[:2] == (*self.batch, heads):  # PyTorch takes microseconds
+            return x
+        x = x.expand(*self.batch, heads, *x.shape[-2:])
         return x.reshape(math.prod(self.batch), *x.shape[-3:])
 
     def repeated(self, mask: torch.Tensor) -> torch.Tensor:
