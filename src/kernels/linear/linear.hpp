@@ -87,7 +87,7 @@ class LinearLayer {
   }
 
   // A single row reads a page of several groups in turn.
-  void run_in_turn(const rapt::LinearTask &task) {
+  [[gnu::noinline]] void run_in_turn(const rapt::LinearTask &task) {
     constexpr std::size_t most = Tiles::groups_in_turn * group;
     const std::size_t end = task.first_output + task.outputs;
     for (std::size_t n = task.first_output; n < end; n += block) {
