@@ -199,9 +199,10 @@ struct LinearWork {
   const rapt_linear_options *options;  ///< as rapt_linear()'s, with the types
 };
 
-/// Computes several linear layers as one list of tasks, on up to `threads` threads, with the bits of one rapt_linear()
-/// for each. They may be q, k and v of a block, or the experts of a layer. No layer may read or write what another one writes. The layers after one that fails may
-/// be computed or not. It allocates and throws like parallel_attention.
+/// Computes several linear layers as one list of tasks, on up to `threads` threads, with the bits of one
+/// rapt_linear() for each. They may be q, k and v of a block, or the experts of a layer. No layer may read or write
+/// what another one writes. The layers after one that fails may be computed or not. It allocates and throws like
+/// parallel_attention.
 template <class Parts>
 rapt_status parallel_linear(std::span<const LinearWork> layers, std::size_t threads, const Parts &parts) {
   std::vector<std::size_t> first_task(layers.size() + 1);

@@ -83,8 +83,7 @@ def _plain(text: str) -> str:
 
 
 def without_numbers(app, what, name, obj, skip, options) -> bool | None:
-    """A named tuple's fields are in the text of its class; what Python says of them is only their number."""
-    """Nor does Python say of a call what its class does not."""
+    """A named tuple's fields, and what a call of an object does, are in the text of its class. Python says less of them."""
     return True if (getattr(obj, "__doc__", None) or "").startswith(("Alias for field", "Call self")) else None
 
 

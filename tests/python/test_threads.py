@@ -100,7 +100,7 @@ def test_gradients_of_attention_are_interrupted(interrupt: Any, threads: int | N
     start = time.perf_counter()
     with pytest.raises(Interrupted):
         rapt.attention_backward(q, q, q, q, q, np.full(q.shape[:-1], 9, np.float32), threads=threads)
-    # 0.2 on a machine that does nothing else, and on vector levels, which the scalar level takes 20 times as long as.
+    # 0.2 on a vector level of a machine that does nothing else. The scalar level takes 20 times as long for a task.
     assert time.perf_counter() - start < 0.3 + (0.7 if rapt.isa() != "scalar" else 14)
 
 

@@ -35,6 +35,17 @@ void run_attention(const std::vector<T> &q, const std::vector<T> &k, const std::
                          workspace.size()) == RAPT_OK);
 }
 
+template <class T>
+rapt_attention_gradients gradients_of(AttentionResults<T> &results, const std::vector<T> &dout) {
+  rapt_attention_gradients g = RAPT_ATTENTION_GRADIENTS_INIT;
+  g.out = results.out.data();
+  g.dout = dout.data();
+  g.dq = results.dq.data();
+  g.dk = results.dk.data();
+  g.dv = results.dv.data();
+  return g;
+}
+
 // Computes the gradients after run_attention(). Skips dbias or dsinks if it is empty; otherwise the caller
 // has set its size. Fills dq, dk and dv with `fill` before the call.
 template <class T>
@@ -44,12 +55,7 @@ void run_attention_backward(const std::vector<T> &q, const std::vector<T> &k, co
   results.dq.assign(q.size(), fill);
   results.dk.assign(k.size(), fill);
   results.dv.assign(v.size(), fill);
-  rapt_attention_gradients g = RAPT_ATTENTION_GRADIENTS_INIT;
-  g.out = results.out.data();
-  g.dout = dout.data();
-  g.dq = results.dq.data();
-  g.dk = results.dk.data();
-  g.dv = results.dv.data();
+  rapt_attention_gradients g = gradients_of(results, dout);
   if (!results.dbias.empty()) g.dbias = results.dbias.data();
   if (!results.dsinks.empty()) g.dsinks = results.dsinks.data();
   std::vector<unsigned char> workspace = workspace_for(options, rapt_attention_backward_workspace);

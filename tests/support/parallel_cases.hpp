@@ -88,12 +88,7 @@ struct Attention {
 
   rapt_status backwards(AttentionResults<T> &results, const auto &call) {
     o.lse = results.lse.data();
-    rapt_attention_gradients g = RAPT_ATTENTION_GRADIENTS_INIT;
-    g.out = results.out.data();
-    g.dout = dout.data();
-    g.dq = results.dq.data();
-    g.dk = results.dk.data();
-    g.dv = results.dv.data();
+    const rapt_attention_gradients g = gradients_of(results, dout);
     return call.attention_backward(q.data(), k.data(), v.data(), &o, &g);
   }
 };

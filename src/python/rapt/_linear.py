@@ -605,9 +605,9 @@ def linear(
 ) -> Any:
     """(x . wT + bias) * row_scales + add, as torch.nn.functional.linear has x, w and bias.
 
-    x is [...][in_features] and w is [out_features][in_features], or comes from pack_weights or pack_quantized. Each is f32, f16 or bf16, and
-    they may differ; or both are f64. The result is [...][out_features] of x's type. rapt.h has its bits: a row has the same
-    alone and in a batch, and neither packing nor strides nor threads change a bit.
+    x is [...][in_features] and w is [out_features][in_features], or comes from pack_weights or pack_quantized. Each is f32,
+    f16 or bf16, and they may differ; or both are f64. The result is [...][out_features] of x's type. rapt.h has its bits: a
+    row has the same alone and in a batch, and neither packing nor strides nor threads change a bit.
 
     Both have any strides: transposed matrices, such as w.T, are not copied. x is only where no single stride leads from row
     to row, and either where a stride is negative.

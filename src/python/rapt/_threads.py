@@ -133,8 +133,9 @@ def run_tasks(
 ) -> None:
     """run(first, last, workspace) for all tasks, in runs of about `seconds`.
 
-    More runs per thread balance tasks of different length. first_run is the number of tasks of a thread's first run. The exception of a signal's handler, such as KeyboardInterrupt,
-    passes after the running runs. No thread touches the call's memory when this returns or raises.
+    More runs per thread balance tasks of different length. first_run is the number of tasks of a thread's first run. The
+    exception of a signal's handler, such as KeyboardInterrupt, passes after the running runs. No thread touches the call's
+    memory when this returns or raises.
     """
     threads = max(1, min(threads, tasks))
     largest_run = tasks if threads == 1 else max(1, tasks // (threads * runs_per_thread))
