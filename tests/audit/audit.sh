@@ -83,11 +83,13 @@ instructions() {
     sed -E 's/^([0-9a-f]+) ((rep[a-z]*|lock|bnd|notrack|data16|cs|ds) )+/\1 /; s/[[:space:]]+/ /g'
 }
 
+# Sets count to the number of the file's instructions.
 check_instructions() { # LEVEL FILE NAME
-  local found count
-  count=$(instructions "$2" | wc -l)
+  local found
+  instructions "$2" >"$listing"
+  count=$(wc -l <"$listing")
   # cpu.cpp executes xgetbv, which not every CPU has, behind OSXSAVE.
-  found=$(instructions "$2" | cut -d' ' -f2- | grep -E "$(forbidden_in "$1")" | { [[ $3 == *cpu.cpp* ]] && grep -v '^xgetbv' || cat; } |
+  found=$(cut -d' ' -f2- "$listing" | grep -E "$(forbidden_in "$1")" | { [[ $3 == *cpu.cpp* ]] && grep -v '^xgetbv' || cat; } |
           sort | uniq -c | sort -rn | head -n 5 || true)
   [[ -z $found ]] || complain "$3: instructions beyond level $1:"$'\n'"$found"
   total=$((total + count))
@@ -113,7 +115,7 @@ audit_part() { # LEVEL FILE
   check_needs "$name" "$($nm --undefined-only "$2" | awk '{print $NF}' | grep -vE "$own" || true)"
   check_no_constructors "$2" "$name"
   check_instructions "$1" "$2" "$name"
-  echo "audit: $name: $(instructions "$2" | wc -l) instructions, symbols of level $1 alone"
+  echo "audit: $name: $count instructions, symbols of level $1 alone"
 }
 
 audit_object() { # LEVEL FILE
@@ -126,16 +128,15 @@ audit_object() { # LEVEL FILE
   check_needs "$name" "$($nm --undefined-only "$2" | awk '{print $NF}')"
   check_no_constructors "$2" "$name"
   check_instructions "$1" "$2" "$name"
-  echo "audit: $name: $(instructions "$2" | wc -l) instructions, one global symbol"
+  echo "audit: $name: $count instructions, one global symbol"
 }
 
 audit_archive() { # FILE
   local member archive member_level
   archive=$(realpath "$1")
-  folder=$(mktemp -d)
-  trap 'rm -rf "$folder"' EXIT
-  (cd "$folder" && $ar x "$archive")
-  for member in "$folder"/*; do
+  mkdir "$folder/members"
+  (cd "$folder/members" && $ar x "$archive")
+  for member in "$folder"/members/*; do
     set_machine "$member"
     case $(basename "$member") in
       rapt_*.cpp.o)
@@ -169,8 +170,9 @@ audit_program() { # FILE MAP
   local found
   set_machine "$1"
   grep -qE "rapt_scalar\.(o|[a-z0-9_.]+\.o)" "$2" || complain "$2 names no level's object"
+  instructions "$1" >"$listing"
   found=$(
-    { level_ranges "$2"; echo --; instructions "$1"; } |
+    { level_ranges "$2"; echo --; cat "$listing"; } |
       awk -v forbidden="$(forbidden_in baseline)" '
         function decimal(hex,  i, value) {
           value = 0
@@ -188,10 +190,13 @@ audit_program() { # FILE MAP
         }' | head -n 5
   )
   [[ -z $found ]] || complain "$1: instructions beyond the baseline outside the levels' code:"$'\n'"$found"
-  echo "audit: $(basename "$1"): $(instructions "$1" | wc -l) instructions"
+  echo "audit: $(basename "$1"): $(wc -l <"$listing") instructions"
 }
 
-machine="" total=0
+machine="" total=0 count=0
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+listing=$folder/listing  # of one file at a time
 levels=${LEVELS:-$(dirname "${@: -1}")/rapt_levels.txt}
 case ${1-} in
   object) set_machine "$3"; audit_object "$2" "$3" ;;
