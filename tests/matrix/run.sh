@@ -7,8 +7,8 @@
 # x86 models run under qemu-x86_64 (up to AVX2, which qemu executes) and natively behind a trapping cpuid (AVX-512's
 # subsets, where this CPU has them; ../emulate executes AMX, VNNI and bf16 where it does not). Arm models run under
 # qemu-aarch64, of builds whose name begins with "arm64".
-# rapt-validate --quick runs every kernel on this CPU, on the models that it presents, and on the Arm model that has all levels.
-# The others run some kernels: these models choose among the same code, and ../audit knows its instructions.
+# rapt-validate --quick runs every kernel on this CPU, on the last x86 model that it presents, and on the Arm model that has all
+# levels. The others run some kernels: these models choose among the same code, and ../audit knows its instructions.
 # WORK_FOLDER/levels gets a line "native LEVEL" or "emulated LEVEL" for each level that passed on a model. The last line reads
 # "N passed, N failed, N skipped".
 set -euo pipefail
@@ -73,6 +73,22 @@ run_model() {
 if [[ $host != x86_64 ]]; then
   skip "all models" - "this host is $host: models are presented on x86-64 alone"
 else
+  # First, because one of them takes longest.
+  if ((${#arm_builds[@]} > 0)) && command -v qemu-aarch64 >/dev/null; then
+    for build in "${arm_builds[@]}"; do
+      while IFS='|' read -r model flags kernels; do
+        run_model "$model (qemu)" "$build" "$flags" "$kernels" qemu-aarch64 -cpu "$model"
+      done <<'MODELS'
+max|-march=armv8.6-a|all
+cortex-a53|-mcpu=cortex-a53|some
+cortex-a72|-mcpu=cortex-a72|some
+cortex-a76|-mcpu=cortex-a76|some
+neoverse-n1|-mcpu=neoverse-n1|some
+a64fx|-mcpu=a64fx|some
+MODELS
+    done
+  fi
+
   export RAPT_EMULATOR=$work/emulator.so
   "$here/../emulate/build.sh" "$RAPT_EMULATOR"
   if command -v qemu-x86_64 >/dev/null; then
@@ -98,14 +114,19 @@ MODELS
 
   # Each model needs a CPU with the flag. What the model has in addition, and this CPU lacks, is emulated.
   cpu_flags=" $(sed -n 's/^flags[[:space:]]*: //p' /proc/cpuinfo | head -n 1) "
+  case $cpu_flags in
+    *" avx512bw "*) last=sapphire-rapids ;;
+    *) last=alder-lake ;;
+  esac
   while IFS='|' read -r model flags needed extensions; do
-    missing='' how=native
+    missing='' how=native kernels=some
+    if [[ $model == "$last" ]]; then kernels=all; fi
     for extension in ${extensions//,/ }; do
       if [[ $cpu_flags != *" ${extension/%amx/amx_tile} "* ]]; then missing+=,$extension how=emulated; fi
     done
     for build in "${native_builds[@]}"; do
       if [[ $cpu_flags == *" $needed "* ]]; then
-        run_model "$model ($how)" "$build" "$flags" all "$here/../emulate/run.sh" --model "$model" --emulate "${missing#,}"
+        run_model "$model ($how)" "$build" "$flags" "$kernels" "$here/../emulate/run.sh" --model "$model" --emulate "${missing#,}"
       else
         skip "$model (native)" "${build%%=*}" "this CPU lacks $needed: such a machine would have to run it"
       fi
@@ -126,20 +147,6 @@ MODELS
     run_model "this CPU" "$build" -march=native all env
   done
 
-  if ((${#arm_builds[@]} > 0)) && command -v qemu-aarch64 >/dev/null; then
-    for build in "${arm_builds[@]}"; do
-      while IFS='|' read -r model flags kernels; do
-        run_model "$model (qemu)" "$build" "$flags" "$kernels" qemu-aarch64 -cpu "$model"
-      done <<'MODELS'
-cortex-a53|-mcpu=cortex-a53|some
-cortex-a72|-mcpu=cortex-a72|some
-cortex-a76|-mcpu=cortex-a76|some
-neoverse-n1|-mcpu=neoverse-n1|some
-a64fx|-mcpu=a64fx|some
-max|-march=armv8.6-a|all
-MODELS
-    done
-  fi
   wait
 fi
 
