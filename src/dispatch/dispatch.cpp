@@ -76,6 +76,7 @@ std::size_t level_that_serves(std::size_t index, unsigned kernel) {
 }
 
 constinit KernelTable tables[all_levels] = {};
+constinit std::atomic<bool> is_complete[all_levels] = {};
 
 // Writes a value unless one has been written. All callers bring the same value, so any of them may write it.
 template <class T>
@@ -88,12 +89,14 @@ void write_once(T &to, T value) {
 
 const KernelTable &kernels_of(std::size_t index) {
   KernelTable &table = tables[index];
+  if (is_complete[index].load(std::memory_order_acquire)) return table;
   for_each_part(index, [&](const KernelTable &part, std::size_t level) {
 #define KERNEL(name, family, operation, element)                                      \
   if (part.element.operation != nullptr && !leaves_to_base(level, KernelIndex::name)) \
     write_once(table.element.operation, part.element.operation);
 #include "kernels/kernels.def"
   });
+  is_complete[index].store(true, std::memory_order_release);
   return table;
 }
 
