@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,12 @@ import rapt
 @pytest.fixture
 def random() -> Random:
     return np.random.default_rng(1)
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """mypy's, of all tests."""
+    return tmp_path_factory.mktemp("mypy")
 
 
 @pytest.fixture(autouse=True)

@@ -774,7 +774,7 @@ def test_the_tested_version_is_named() -> None:
 
 
 @pytest.mark.skipif("RAPT_WHEEL" not in os.environ, reason="mypy reads PyTorch for a minute; run.sh does it")
-def test_types(tmp_path: Path) -> None:
+def test_types(cache: Path, tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     package = Path(rapt.__file__).parent
     file = tmp_path / "typical_torch.py"
@@ -786,7 +786,7 @@ def test_types(tmp_path: Path) -> None:
     modules = [*package.glob("torch.py"), *package.glob("_torch*.py")]
     assert len(modules) == 4
     answer = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", *modules, file, __file__],
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache, *modules, file, __file__],
         capture_output=True,
         text=True,
         env={"PATH": "/usr/bin:/bin"}
