@@ -121,7 +121,7 @@ inline constexpr std::size_t most_outputs_in_bf16 = 512;
 //                 In bf16 and i8 arithmetic they may be AMX's tiles of 16 rows and 64 bytes instead
 //   sums          the sums of the task's outputs
 //   weights       two blocks of weights
-//   scales        the scales, offsets and zeros of a block of quantized weights
+//   scales        the scales and offsets of a block of quantized weights, its zeros as f32 and as bytes
 //   row_numbers   three numbers per row and group of the sum, for quantized weights
 //   row_integers  a row as integers, in i8 arithmetic
 struct LinearWorkspace {
@@ -150,7 +150,7 @@ struct LinearWorkspace {
       row_integers = up_to(inputs + integers_at_once, 64) / 4;
     }
     if (is_quantized(o.w_type)) {
-      scales = 3 * block_scales;
+      scales = 3 * block_scales + block_scales / sizeof(float);
       row_numbers = 3 * padded_rows * folds_of(o);
     }
   }

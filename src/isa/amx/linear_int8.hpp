@@ -160,7 +160,7 @@ struct IntegerTilesByAmx {
  private:
   // Adds the terms of group g. If `fresh`, the results count as 0.
   static void add_terms(const TermsByAmx &terms, std::size_t g, bool fresh, float *to) {
-    if (terms.zeros || terms.offsets) {
+    if (terms.zeros || terms.offsets.first) {
       add_group<true>(terms, g, fresh, to);
     } else {
       add_group<false>(terms, g, fresh, to);
@@ -176,7 +176,9 @@ struct IntegerTilesByAmx {
     unroll<amx_rows>([&](auto r) __attribute__((always_inline)) { step[r] = batch(steps[r]); });
     for (std::size_t n = 0; n < block; n += S::width, sum += amx_rows * S::width) {
       const std::size_t at = g * block + n;
-      const batch scale = S::load(terms.scales + at);
+      batch scale[1], offset[1];
+      terms.scales.load(g, n, scale);
+      if (has_options && terms.offsets.first) terms.offsets.load(g, n, offset);
       unroll<amx_rows>([&](auto r) __attribute__((always_inline)) {
         float *const result = to + r * block + n;
         batch p(_mm512_cvtepi32_ps(_mm512_load_si512(sum + r * S::width)));
@@ -185,9 +187,9 @@ struct IntegerTilesByAmx {
           // The difference is an integer below 2^24, so this is exact.
           if (terms.zeros) p = S::fnma(S::load(terms.zeros + at), batch(x_sums[r]), p);
         }
-        t = S::fma(scale, p * step[r], t);
+        t = S::fma(scale[0], p * step[r], t);
         if constexpr (has_options) {
-          if (terms.offsets) t = S::fma(batch(x_sums[r]) * step[r], S::load(terms.offsets + at), t);
+          if (terms.offsets.first) t = S::fma(batch(x_sums[r]) * step[r], offset[0], t);
         }
         S::store(result, t);
       });

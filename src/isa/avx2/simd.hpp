@@ -52,6 +52,9 @@ struct Avx2 {
 
   static f32 load(const float *p) { return _mm256_loadu_ps(p); }
   static f64 load(const double *p) { return _mm256_loadu_pd(p); }
+  static f32 load(const std::uint8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
+  }
   static f32 load_where(__m256i m, const float *p) { return _mm256_maskload_ps(p, m); }
   static f64 load_where(__m256i m, const double *p) { return _mm256_maskload_pd(p, m); }
   static void store(float *p, f32 v) { _mm256_storeu_ps(p, v); }

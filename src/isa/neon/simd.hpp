@@ -30,6 +30,12 @@ struct Neon {
 
   static f32 load(const float *p) { return vld1q_f32(p); }
   static f64 load(const double *p) { return vld1q_f64(p); }
+  static f32 load(const std::uint8_t *p) {
+    std::uint32_t bytes;
+    std::memcpy(&bytes, p, sizeof bytes);
+    const uint16x8_t words = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(bytes)));
+    return vcvtq_f32_u32(vmovl_u16(vget_low_u16(words)));
+  }
   template <int lane>
   static f32 load_lane(const float *p, f32 v) {
     return vld1q_lane_f32(p, v, lane);

@@ -33,7 +33,7 @@ namespace {
 // Says how the exact sums of groups become terms of the results. zeros is [groups][64], or null if the codes of
 // all outputs have the common zero.
 struct IntegerTerms : ScaledTerms {
-  const float *zeros;
+  const std::uint8_t *zeros;
   RowTerms rows;
 };
 
@@ -118,7 +118,9 @@ struct IntegerTiles {
                                             const typename Quads::Sums (&sum)[rows][vectors], std::size_t g,
                                             std::size_t n, float *sums) {
     const float *const steps = terms.rows.steps + g * rows, *const x_sums = terms.rows.sums + g * rows;
-    batch p[rows][vectors];
+    // The type of the scales is looked at before the vector work, which then is one piece to the compiler.
+    batch scale[vectors], p[rows][vectors];
+    terms.scales.load(g, n, scale);
     unroll_pairs<rows, vectors>([&](auto r, auto j)
                                     __attribute__((always_inline)) { p[r][j] = Quads::numbers(sum[r][j]); });
     if (terms.zeros) {
@@ -133,7 +135,7 @@ struct IntegerTiles {
       unroll<vectors>([&](auto j) __attribute__((always_inline)) { p[r][j] = p[r][j] * step; });
     });
     terms.add(
-        p, g, n, sums, [&](std::size_t r) __attribute__((always_inline)) {
+        p, scale, g, n, sums, [&](std::size_t r) __attribute__((always_inline)) {
           return batch(x_sums[r]) * batch(steps[r]);
         });
   }

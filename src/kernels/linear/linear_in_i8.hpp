@@ -15,7 +15,7 @@ template <class Rows>
 class CodeGroups {
  public:
   CodeGroups(const rapt::LinearCall &call, float *scratch, const Rows &rows)
-      : groups_(call, scratch, 0), rows_(rows) {}
+      : groups_(call, scratch), rows_(rows) {}
 
   // Calls f(kind, codes, 0), like WeightGroups.
   template <class F>

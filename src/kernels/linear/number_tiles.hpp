@@ -57,8 +57,10 @@ struct NumberTiles {
           add_codes<Weights>(tile.w + v * 4, begin, end, terms, g * block + v, row, prefetch, sum);
           row += rows * (end - begin);
         }
+        batch scale[vectors];
+        terms.scales.load(g, v, scale);
         terms.add(
-            sum, g, v, tile.sums, [&](std::size_t r) __attribute__((always_inline)) {
+            sum, scale, g, v, tile.sums, [&](std::size_t r) __attribute__((always_inline)) {
               return batch(terms.x_sums[g * rows + r]);
             });
       }

@@ -62,8 +62,10 @@ class NumberGroups {
   static constexpr std::size_t few = 12;
 
   NumberGroups(const rapt::LinearCall &call, float *scratch, const SummedRows &rows)
-      : numbers_(scratch), groups_(call, scratch, code_magic), rows_(rows) {
+      : numbers_(scratch), groups_(call, scratch), rows_(rows) {
     const rapt::QuantizedWeights &weights = groups_.weights();
+    for (std::size_t i = 0; i < rapt::LinearWorkspace::block_scales; ++i)
+      groups_.zero_numbers()[i] = static_cast<float>(weights.common_zero()) + code_magic;
     const bool is_common = !weights.is_bytes() && !weights.has_zeros();
     has_table_ = weights.has_codebook() || (is_common && Codes::prefers_tables);
     for (int i = 0; i < 16; ++i) {
@@ -77,6 +79,11 @@ class NumberGroups {
   [[gnu::always_inline]] void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs,
                                   std::size_t rows, F f) {
     const std::uint8_t *const codes = groups_.load(output, input, inputs);
+    if (groups_.zeros()) {
+      const std::size_t count = (inputs + groups_.fold() - 1) / groups_.fold() * block;
+      for (std::size_t i = 0; i < count; i += S::width)
+        S::store(groups_.zero_numbers() + i, S::load(groups_.zeros() + i) + batch(code_magic));
+    }
     const auto use_kind = [&](auto kind) __attribute__((always_inline)) {
       if (rows <= few) return f(kind, codes, std::size_t{0});
       to_numbers<decltype(kind)>(codes, inputs);
@@ -92,7 +99,7 @@ class NumberGroups {
   }
 
   NumberTerms terms(std::size_t r, std::size_t height, std::size_t input) const {
-    return {groups_.terms(), rows_.sums(r, height, input), groups_.zeros(), table_};
+    return {groups_.terms(), rows_.sums(r, height, input), groups_.zero_numbers(), table_};
   }
 
   Prefetch prefetch(std::size_t output, std::size_t input, std::size_t inputs, std::size_t passes) const {
@@ -109,7 +116,7 @@ class NumberGroups {
       for (std::size_t v = 0; v < block; v += vectors * S::width) {
         batch zero[vectors];
         unroll<vectors>([&](auto i) __attribute__((always_inline)) {
-          zero[i] = S::load(groups_.zeros() + g * block + v + i * S::width);
+          zero[i] = S::load(groups_.zero_numbers() + g * block + v + i * S::width);
         });
         for (std::size_t k = begin; k < end; k += Kind::inputs) {
           const std::uint8_t *const from = codes + k / Kind::inputs * (4 * block) + v * 4;

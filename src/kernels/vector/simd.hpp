@@ -5,7 +5,8 @@
 // otherwise, a NaN operand gives NaN in its lane.
 //
 // Elements in memory may have another type than A. load, store, load_first, store_first, stream, load_halves
-// and each_transposed are overloaded on the pointer type and convert. load_last takes only A.
+// and each_transposed are overloaded on the pointer type and convert. load_last takes only A. load also takes bytes,
+// for f32.
 #pragma once
 
 #include <concepts>
