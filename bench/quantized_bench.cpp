@@ -1,6 +1,6 @@
 // Benchmarks linear layers with packed quantized weights. A size is rows x outputs x inputs, the type of the
-// weights and how many inputs share a scale, as in "64x4096x4096:i4/32". "L2", "L3" and "mem" are one row of
-// 1024 inputs whose weights of i8 lie there.
+// weights and how many inputs share a scale, as in "64x4096x4096:i4/32". i4z has a zero and i4o an offset next to
+// each scale. "L2", "L3" and "mem" are one row of 1024 inputs whose weights of i8 lie there.
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -21,11 +21,12 @@ constexpr std::size_t group_of_peers = 32;
 // four inputs of an output.
 Work work_of(const QuantizedShape &s) {
   const LinearShape &shape = s.of;
-  const std::size_t groups = s.scale_group ? (shape.inputs + s.scale_group - 1) / s.scale_group : 1;
+  const std::size_t bytes_of_group = s.with == WithGroups::offsets ? 4 : s.with == WithGroups::zeros ? 3 : 2;
   const std::size_t weights = shape.outputs * shape.inputs / (s.type == RAPT_I8 ? 1 : 2);
   return {.elements = shape.rows * shape.outputs * shape.inputs,
           .element_bytes = sizeof(float),
-          .read = weights + (shape.outputs * groups + shape.rows * shape.inputs) * sizeof(float),
+          .read = weights + shape.outputs * s.groups() * bytes_of_group +
+                  shape.rows * shape.inputs * sizeof(float),
           .written = shape.rows * shape.outputs * sizeof(float),
           .byte_uops_per_vector = s.arithmetic == RAPT_ARITHMETIC_I8 ? Uops{1} : Uops{},
           .multiply_adds_of_tile = s.arithmetic == RAPT_ARITHMETIC_I8 ? tile_of_bytes : 0,
@@ -33,7 +34,7 @@ Work work_of(const QuantizedShape &s) {
 }
 
 void add(Kernel<QuantizedProduct> &kernel, const std::string &size, const QuantizedShape &shape) {
-  const bool for_peers = shape.scale_group == group_of_peers;
+  const bool for_peers = shape.scale_group == group_of_peers && shape.with == WithGroups::scales;
   kernel.add(
       size, work_of(shape), [shape] { return QuantizedLayer(shape); },
       for_peers ? By::everyone : By::rapt_alone);
@@ -48,12 +49,14 @@ void register_quantized(Suite &suite, int arithmetic) {
                    arithmetic == RAPT_ARITHMETIC_I8 ? quantized_linear_error<RAPT_ARITHMETIC_I8>
                                                     : quantized_linear_error<RAPT_ARITHMETIC_F32>,
                    1);
-  const auto add_shape = [&](const LinearShape &shape, rapt_type type, std::size_t group) {
+  const auto add_shape = [&](const LinearShape &shape, rapt_type type, std::size_t group,
+                             WithGroups with = WithGroups::scales) {
     const std::string scales = group ? std::to_string(group) : "row";
+    const char *const also = with == WithGroups::offsets ? "o" : with == WithGroups::zeros ? "z" : "";
     add(kernel,
-        fmt::format("{}x{}x{}:{}/{}", shape.rows, shape.outputs, shape.inputs, type == RAPT_I8 ? "i8" : "i4",
-                    scales),
-        {shape, type, group, arithmetic});
+        fmt::format("{}x{}x{}:{}{}/{}", shape.rows, shape.outputs, shape.inputs,
+                    type == RAPT_I8 ? "i8" : "i4", also, scales),
+        {shape, type, group, arithmetic, with});
   };
   if (suite.plan().quick) {
     add_shape({1, 4096, 4096}, RAPT_I8, group_of_peers);
@@ -72,6 +75,10 @@ void register_quantized(Suite &suite, int arithmetic) {
   for (const std::size_t group : Sizes{64, 128, 0}) {
     add_shape({1, 4096, 4096}, RAPT_I4, group);
     add_shape({64, 4096, 4096}, RAPT_I8, group);
+  }
+  for (const std::size_t rows : Sizes{1, 64}) {
+    add_shape({rows, 4096, 4096}, RAPT_I4, 128, WithGroups::zeros);
+    add_shape({rows, 4096, 4096}, RAPT_I4, 32, WithGroups::offsets);
   }
   if (arithmetic == RAPT_ARITHMETIC_I8) {
     for (const std::size_t group : Sizes{32, 64, 128, 0}) add_shape({256, 4096, 4096}, RAPT_I8, group);

@@ -1,6 +1,7 @@
 // Prepares the arrays of linear layers with quantized weights, and computes them by rapt or by a peer.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -18,11 +19,18 @@ struct QuantizedProduct {
   explicit operator bool() const { return static_cast<bool>(of_peer); }
 };
 
+// What a scale group has besides its scale.
+enum class WithGroups { scales, zeros, offsets };
+
+// Scales and offsets are f16, as in the files of models.
 struct QuantizedShape {
   LinearShape of;
-  rapt_type type;           // RAPT_I8 or RAPT_I4
+  rapt_type type;           // RAPT_I8 or RAPT_I4. With zeros the codes are those of RAPT_U4
   std::size_t scale_group;  // 0: a row
   int arithmetic;
+  WithGroups with = WithGroups::scales;
+
+  std::size_t groups() const { return scale_group ? (of.inputs + scale_group - 1) / scale_group : 1; }
 };
 
 class QuantizedLayer {
@@ -35,12 +43,25 @@ class QuantizedLayer {
     const LinearShape &s = shape.of;
     const bool is_i8 = shape.type == RAPT_I8;
     const std::size_t group = shape.scale_group ? shape.scale_group : s.inputs;
-    Buffer<std::byte> q(s.outputs * (is_i8 ? s.inputs : (s.inputs + 1) / 2));
-    Buffer<float> scales(s.outputs * ((s.inputs + group - 1) / group));
+    Buffer<std::uint8_t> q(s.outputs * (is_i8 ? s.inputs : (s.inputs + 1) / 2));
+    const std::size_t numbers = s.outputs * shape.groups();
+    Buffer<float> rounded_scales(numbers);
     require_ok(rapt_quantize_rows(w_.data(), RAPT_F32, 0, s.outputs, s.inputs, group, shape.type, q.data(),
-                                  scales.data()));
+                                  rounded_scales.data()));
+    Buffer<std::uint16_t> scales(numbers), offsets(numbers);
+    Buffer<std::uint8_t> zeros(numbers);
+    rapt_convert_f32_to_f16(rounded_scales.data(), scales.data(), numbers);
+    std::fill_n(offsets.data(), numbers, std::uint16_t{0});
+    std::fill_n(zeros.data(), numbers, std::uint8_t{8});
     options_.size = sizeof options_;
     options_.w_type = shape.type;
+    options_.w_scale_type = RAPT_F16;
+    if (shape.with == WithGroups::offsets) options_.w_offsets = offsets.data();
+    if (shape.with == WithGroups::zeros) {
+      options_.w_type = RAPT_U4;
+      options_.w_zeros = zeros.data();
+      std::for_each_n(q.data(), q.size(), [](std::uint8_t &codes) { codes ^= 0x88; });
+    }
     options_.arithmetic = shape.arithmetic;
     options_.rows = s.rows;
     options_.in_features = s.inputs;
@@ -51,7 +72,9 @@ class QuantizedLayer {
     require_ok(rapt_linear_packed_length(&options_, &bytes));
     packed_ = Buffer<std::byte>(bytes);
     require_ok(rapt_linear_pack(q.data(), 0, s.outputs, &options_, packed_.data()));
-    options_.w_scales = nullptr;
+    options_.w_scales = options_.w_offsets = nullptr;
+    options_.w_zeros = nullptr;
+    options_.w_scale_type = RAPT_TYPE_DEFAULT;
     options_.packed_w = 1;
     require_ok(rapt_linear_workspace(&options_, &bytes));
     workspace_ = Buffer<std::byte>(bytes);
