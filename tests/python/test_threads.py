@@ -94,14 +94,14 @@ def test_attention_is_interrupted(interrupt: Callable[[float], None], threads: i
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_gradients_of_attention_are_interrupted(interrupt: Any, threads: int | None) -> None:
-    """One call, of more than a second."""
-    q = np.random.default_rng(1).normal(size=(1, 32, 4096, 64)).astype(np.float32)
+    """One call, of more than a second. The scalar level takes 20 times as long for a task, and has shorter ones."""
+    heads, tokens = (32, 4096) if rapt.isa() != "scalar" else (256, 512)
+    q = np.random.default_rng(1).normal(size=(1, heads, tokens, 64)).astype(np.float32)
     interrupt(0.3)
     start = time.perf_counter()
     with pytest.raises(Interrupted):
         rapt.attention_backward(q, q, q, q, q, np.full(q.shape[:-1], 9, np.float32), threads=threads)
-    # 0.2 on a vector level of a machine that does nothing else. The scalar level takes 20 times as long for a task.
-    assert time.perf_counter() - start < 0.3 + (0.7 if rapt.isa() != "scalar" else 14)
+    assert time.perf_counter() - start < 0.3 + 0.7  # 0.2, on a machine that does nothing else
 
 
 def rows_of_softmax() -> Any:
