@@ -19,7 +19,7 @@ struct QuantizedProduct {
   explicit operator bool() const { return static_cast<bool>(of_peer); }
 };
 
-// What a scale group has besides its scale.
+// What a scale group has next to its scale.
 enum class WithGroups { scales, zeros, offsets };
 
 // Scales and offsets are f16, as in the files of models.

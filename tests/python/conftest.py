@@ -15,7 +15,7 @@ def random() -> Random:
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """mypy's, of all tests."""
+    """A folder in which all runs of mypy keep what they read."""
     return tmp_path_factory.mktemp("mypy")
 
 

@@ -160,7 +160,7 @@ struct IntegerTilesByAmx {
  private:
   // Adds the terms of group g. If `fresh`, the results count as 0.
   static void add_terms(const TermsByAmx &terms, std::size_t g, bool fresh, float *to) {
-    if (terms.zeros || terms.offsets.first) {
+    if (terms.zeros || terms.offsets) {
       add_group<true>(terms, g, fresh, to);
     } else {
       add_group<false>(terms, g, fresh, to);
@@ -178,7 +178,7 @@ struct IntegerTilesByAmx {
       const std::size_t at = g * block + n;
       batch scale[1], offset[1];
       terms.scales.load(g, n, scale);
-      if (has_options && terms.offsets.first) terms.offsets.load(g, n, offset);
+      if (has_options && terms.offsets) terms.offsets.load(g, n, offset);
       unroll<amx_rows>([&](auto r) __attribute__((always_inline)) {
         float *const result = to + r * block + n;
         batch p(_mm512_cvtepi32_ps(_mm512_load_si512(sum + r * S::width)));
@@ -189,7 +189,7 @@ struct IntegerTilesByAmx {
         }
         t = S::fma(scale[0], p * step[r], t);
         if constexpr (has_options) {
-          if (terms.offsets.first) t = S::fma(batch(x_sums[r]) * step[r], offset[0], t);
+          if (terms.offsets) t = S::fma(batch(x_sums[r]) * step[r], offset[0], t);
         }
         S::store(result, t);
       });

@@ -9,10 +9,13 @@
 
 namespace {
 
-// Points at scales or offsets, [groups][64] from the tile's first group on. Packed ones have a type of their own.
+// Points at scales or offsets, [groups][64] from the tile's first group on, or at nothing. Only packed ones may be
+// f16 or bf16.
 struct GroupNumbers {
   const void *first = nullptr;
   rapt_type type = RAPT_F32;
+
+  explicit operator bool() const { return first != nullptr; }
 
   // Loads the numbers of some vectors of outputs from n on.
   template <std::size_t vectors>
@@ -29,7 +32,6 @@ struct GroupNumbers {
   }
 };
 
-// offsets.first is null if there are none.
 struct ScaledTerms {
   std::size_t fold;
   GroupNumbers scales, offsets;
@@ -39,21 +41,22 @@ struct ScaledTerms {
   // looked at once per group.
   template <std::size_t rows, std::size_t vectors, class XSum>
   [[gnu::always_inline]] void add(const simd<float>::batch (&p)[rows][vectors],
-                                  simd<float>::batch (&scale)[vectors], std::size_t group, std::size_t n,
-                                  float *sums, XSum x_sum) const {
+                                  const simd<float>::batch (&scale)[vectors], std::size_t group,
+                                  std::size_t n, float *sums, XSum x_sum) const {
     using S = simd<float>;
     using batch = typename S::batch;
     unroll_pairs<rows, vectors>([&](auto r, auto j) __attribute__((always_inline)) {
       float *const to = sums + r * rapt::linear_block + n + j * S::width;
       S::store(to, S::fma(scale[j], p[r][j], S::load(to)));
     });
-    if (!offsets.first) return;
-    offsets.load(group, n, scale);
+    if (!offsets) return;
+    batch offset[vectors];
+    offsets.load(group, n, offset);
     unroll<rows>([&](auto r) __attribute__((always_inline)) {
       const batch sum = x_sum(r);
       unroll<vectors>([&](auto j) __attribute__((always_inline)) {
         float *const to = sums + r * rapt::linear_block + n + j * S::width;
-        S::store(to, S::fma(sum, scale[j], S::load(to)));
+        S::store(to, S::fma(sum, offset[j], S::load(to)));
       });
     });
   }
