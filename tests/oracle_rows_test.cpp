@@ -780,12 +780,13 @@ TEST_CASE_TEMPLATE("scores beyond the type's range", T, float, double) {
     return made;
   };
   on_every_level([&] {
-    for (const double scale : {2.0, 0x1p16}) {
-      const Result exact = run(scale, 0, false);  // a product that is not rounded
-      CHECK(exact.probabilities == std::vector<T>{1, 0, 0});
-      CHECK(exact.logsumexp == infinity<T>);
-    }
-    for (const Result &rounded : {run(2, 0, true), run(0x1.1p16, 0, false)}) {
+    for (const bool biased : {false, true}) {
+      for (const double scale : {2.0, 0x1p16}) {
+        const Result exact = run(scale, 0, biased);  // a product that is not rounded
+        CHECK(exact.probabilities == std::vector<T>{1, 0, 0});
+        CHECK(exact.logsumexp == infinity<T>);
+      }
+      const Result rounded = run(0x1.1p16, 0, biased);
       for (std::size_t i = 0; i < 3; ++i)
         CHECK((std::isnan(rounded.probabilities[i]) && std::isnan(rounded.logs[i])));
       CHECK(std::isnan(rounded.logsumexp));

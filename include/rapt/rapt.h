@@ -38,8 +38,7 @@
  *   a score of NaN or +inf                        the row is NaN, except for its excluded elements
  *   an infinite element with a softcap            a finite score, +-softcap and what is added to it
  *   an infinite element with a negative scale     a score of the other sign
- *   a query scale of 0, an infinite q . k         a score of NaN with a softcap, slopes or a bias;
- *                                                 otherwise a score of q . k
+ *   a query scale of 0                            a score of 0, or NaN where q or k has an infinity
  *   an infinite query scale                       any element of the row may be NaN
  *   exp(-inf), exp(+inf), exp(NaN)                +0, +inf, NaN
  *   a bad argument                                a status that names it; nothing is written
@@ -484,8 +483,9 @@ RAPT_API void rapt_convert_f32_to_bf16(const float *x, rapt_bf16 *y, size_t n);
  * ~~~
  *   s = scale * x,  then  s = softcap * tanh(s / softcap),  then  s += bias.
  * ~~~
- * Scaling costs nothing and rounds nothing: exp takes the exact product unless softcap or bias is set. Row r
- * sees a column below row_lengths[r] that causal allows, whose mask is not 0 and whose bias is not -inf.
+ * Scaling costs nothing and rounds nothing: exp takes the exact product unless there is a softcap. Row r sees a column
+ * below row_lengths[r] that causal allows, whose mask is not 0 and whose bias is not -inf. A bias of 0 has the bits of no
+ * bias, and a bias of 0 and -inf those of a mask.
  * Set size, or start from RAPT_SOFTMAX_OPTIONS_INIT. */
 typedef struct rapt_softmax_options {
   size_t size;               /**< sizeof(rapt_softmax_options) */
@@ -510,16 +510,18 @@ typedef struct rapt_softmax_options {
  * x_stride and y_stride are at least cols; with one row they are not read. y may be x, with the same stride.
  * y must not overlap bias, mask, row_lengths or sinks. options may be null.
  * Special values: a probability is never above 1. Below the smallest normal number of the arithmetic type it
- * is 0. The only visible element of a row without a sink has probability 1. A score beyond the type's range
- * is infinite where the score is rounded: with a bias, even of zeros, or a scale outside [2^-16, 2^16]. With
- * a softcap the score is then the softcap. Otherwise exp takes the exact product, which has no range:
- * {3e38, 1, 2} with scale 2 gives {1, 0, 0}, and its log-sum-exp is infinite. With a bias of zeros, it gives
- * NaN.
+ * is 0. The only visible element of a row without a sink has probability 1. exp takes the exact product of scale and x,
+ * which has no range: {3e38, 1, 2} with scale 2 gives {1, 0, 0}, and its log-sum-exp is infinite. With a scale outside
+ * [2^-16, 2^16] the product is rounded, and infinite beyond the type's range. With a softcap the score is then the
+ * softcap. A bias is divided by |scale|, where that is in this range and there is no softcap, and added to +-x: a sum
+ * above the type's range is infinite. A sum below it is the lowest number, so that a row whose biases are all the lowest
+ * number (finfo.min) has equal probabilities.
  * Accuracy: the relative error of every probability is at most 6 * u (f64: 10 * u), for any row. The number of
  * columns, the magnitude and the order of logits do not matter.
  * Some options round the score. If s is the score before its bias, the score's error in units of u is
  * ~~~
- *   |s| + |s + bias|         with a bias, or a scale whose magnitude is outside [2^-16, 2^16]
+ *   |bias| + |s + bias|      with a bias
+ *   2 * |s|                  more, with a scale whose magnitude is outside [2^-16, 2^16]
  *   5 * |s| + |s + bias|     with a softcap (f64: 7 * |s| + |s + bias|).
  * ~~~
  * The error of a log-sum-exp grows by as much. The error of a probability or its logarithm grows by twice as
@@ -777,6 +779,10 @@ RAPT_API rapt_status rapt_gated_backward(const void *gate, const void *up, const
  *   bias:          bias[i][j] is not -inf.
  * ~~~
  *
+ * Slopes and a bias of 0 have the bits of none, and a bias of 0 and -inf those of a mask. Slopes and biases are divided by
+ * |scale| and added to q . k: a sum above the type's range is infinite. A bias that brings a sum below it makes the lowest
+ * number, so that a row whose biases are all the lowest number (finfo.min) has equal weights.
+ *
  * src/manual/coming_from.md has the names of torch, FlashInfer, xFormers, ONNX and ggml next to these options.
  *
  * size and the shape must be set, everything else is optional. Start from zeros or from
@@ -887,7 +893,8 @@ typedef struct rapt_attention_options {
  *   a visible score of -inf                        weight 0
  *   a row whose visible scores are all -inf        the same as a row with nothing visible
  *   NaN or +inf among the visible scores           the row is NaN
- *   a query scale of 0, where t is infinite        the score is t, with a softcap NaN
+ *   a query scale of 0, where t is infinite        the score is NaN with a softcap, or where q or k has an
+ *                                                  infinity, and otherwise 0
  *   a sink of NaN, +inf, or finite and above       the row is NaN, if something is visible
  *   the type's largest number / log2(e)
  *   a weight below 2^-125 of the row's largest     0 (f64: 2^-1021; in bf16 arithmetic 2^-64)
@@ -986,9 +993,10 @@ RAPT_API rapt_status rapt_attention_run(const void *q, const void *k, const void
  *   number 1      the sum of weights exp(f * (score - m))
  *   number 2 + d  the sum of weights times value d
  * ~~~
- *   - f and score: with a softcap, bias or alibi_slopes, score is the finished score, and f is 1. Without
- *     them score is q.k, its sign changed if scale is negative, and f is |scale|. scale includes the query's
- *     own. Where scale * log2(e) is beyond the type, score is q.k * scale, and f is 1.
+ *   - f and score: f is |scale|, which includes the query's own. score is (q * (scale / f)) . k, with
+ *     fma(alibi_slope / f, j - p, score) and fma(bias, 1 / f, score), each quotient rounded once from double. So f * score
+ *     is the finished score. f is 2^-64 where |scale| is smaller, and 1 where |scale| is above 2^126 (f64: 2^1022). With a
+ *     softcap, score is the finished score, and f is 1.
  *   - RAPT_ARITHMETIC_BF16: m is the last reference of the weights, as described above. A larger score has a
  *     weight of up to 2^8. Weights have been rounded to bf16, and the numbers are those of f32.
  *   - RAPT_I8: q.k and values include k_scales and v_scales.

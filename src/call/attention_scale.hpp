@@ -2,49 +2,52 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "call/attention_tile.hpp"
 #include "contract/attention.hpp"
 
 namespace {
 
-// has_formula tells two cases apart. Without softcap, bias and ALiBi, a score is the dot product with the
-// query times `sign`. With any of the three, a score is computed from the dot product, in natural units. Only
-// the second case uses factor, cap and slope.
+// A score is the dot product with the query times `sign`, in units of |scale|. ALiBi and the bias are divided by this
+// unit and added, so that a slope or a bias of 0 changes no bit. After a softcap, scores are in natural units.
 template <class A>
 struct AttentionScale {
   using C = rapt::AttentionContract<A>;
 
-  bool has_formula;
+  bool has_formula;  // a softcap, ALiBi or a bias
   A sign = 1;
-  A factor = 1;  // multiplies the dot product, before the softcap's tanh
-  A cap = 0;     // multiplies tanh; 0: no softcap
-  A slope = 0;
-  A to_log2;          // a score times this is in units of log 2
-  A cutoff;           // a weight is 0 if its score is at least this far below the maximum
-  double to_natural;  // a score times this is in units of log e
+  A factor = 1;           // multiplies the dot product, before the softcap's tanh
+  A cap = 0;              // multiplies tanh; 0: no softcap
+  A slope;                // in the units of scores
+  A from_natural;         // a bias times this is in the units of scores
+  A to_log2;              // a score times this is in units of log 2
+  A cutoff;               // a weight is 0 if its score is at least this far below the maximum
+  double to_natural = 1;  // a score times this is in units of log e
 
   AttentionScale(const AttentionTile &tile, AttentionTile::Row row) {
     const rapt_attention_options &o = tile.options();
     const double scale = tile.scale<A>(row);
     has_formula = o.softcap != 0 || o.bias || o.alibi_slopes;
-    if (has_formula) {
+    if (o.softcap != 0) {
       cap = static_cast<A>(o.softcap);
-      factor = static_cast<A>(cap != 0 ? scale / o.softcap : scale);
-      slope = tile.slope<A>(row);
-      to_natural = 1;
+      factor = static_cast<A>(scale / o.softcap);
     } else {
-      sign = scale < 0 ? A(-1) : A(1);
-      to_natural = std::fabs(scale);
-      // If scale * log2(e) overflows the type, the queries are multiplied by the scale instead, so that
-      // to_log2 stays finite.
-      if (!std::isfinite(static_cast<A>(scale * C::log2_e))) {
-        sign = static_cast<A>(scale);
-        to_natural = 1;
-      }
+      to_natural = unit_of(std::fabs(scale));
+      sign = static_cast<A>(scale / to_natural);
     }
+    slope = static_cast<A>(double{tile.slope<A>(row)} / to_natural);
+    from_natural = static_cast<A>(1 / to_natural);
     to_log2 = static_cast<A>(to_natural * C::log2_e);
     cutoff = C::lowest_log2 / to_log2;
+  }
+
+ private:
+  // Returns the unit of scores. Queries are multiplied by scale / unit, which is +-1 except at the ends: biases divided
+  // by a smaller unit would overflow, and to_log2 would not be finite.
+  static double unit_of(double magnitude) {
+    if (magnitude < rapt::attention_least_unit) return rapt::attention_least_unit;
+    return magnitude <= double{1 / std::numeric_limits<A>::min()} ? magnitude : 1;
   }
 };
 

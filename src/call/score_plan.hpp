@@ -13,15 +13,15 @@ namespace {
 // A score is s = c * v, where v is
 //   the element x, or -x under a negative scale (c is then positive);
 //   factor * x if the scale is too large or small for the constants of exp;
-//   fma(factor, x, bias) with a bias;
-//   cap * tanh(factor * x), plus the bias in a fused operation, with a softcap.
-// An excluded element has v = -inf.
+//   cap * tanh(factor * x) with a softcap;
+// plus bias / c, in a fused operation. So a bias of 0 changes no bit. An excluded element has v = -inf.
 template <class A>
 struct ScorePlan {
   const rapt::SoftmaxRows &rows;
   A factor = 1;
   A cap = 0;
   double c = 1;
+  A from_natural;   // 1 / c: a bias times this is added to v
   A subtract_from;  // if the row's maximum has at least this magnitude, it is subtracted from v
 
   explicit ScorePlan(const rapt::SoftmaxRows &given) : rows(given) {
@@ -30,12 +30,13 @@ struct ScorePlan {
     if (rows.options.softcap != 0) {
       cap = static_cast<A>(rows.options.softcap);
       factor = static_cast<A>(rows.options.scale / rows.options.softcap);
-    } else if (rows.options.bias || magnitude < 1 / limit || magnitude > limit) {
+    } else if (magnitude < 1 / limit || magnitude > limit) {
       factor = static_cast<A>(rows.options.scale);
     } else {
       factor = rows.options.scale < 0 ? A(-1) : A(1);
       c = magnitude;
     }
+    from_natural = static_cast<A>(1 / c);
     subtract_from = rapt::SoftmaxContract<A>::subtract_from / static_cast<A>(c);
   }
 
@@ -45,8 +46,8 @@ struct ScorePlan {
   bool simple() const { return plain() && !rows.options.causal && !rows.options.row_lengths; }
   // Returns whether v is x, except where the mask excludes x.
   bool masked_only() const { return unchanged() && rows.options.mask; }
-  // Returns whether v is fma(factor, x, bias), except where the bias or a mask excludes x.
-  bool biased() const { return rows.options.bias && cap == 0; }
+  // Returns whether v is x plus the bias, except where the bias or a mask excludes x.
+  bool biased() const { return rows.options.bias && factor == 1 && cap == 0; }
 
   // Returns the number of columns that the length and the causal limit of row r leave. No array is read past
   // these columns.

@@ -16,11 +16,11 @@
 // error of lse is at most e.
 //
 //   source of the exponent's error     | size
-//   a score's chain, and its options   | (qk_dim + 4) S; 4: the factor, its product, the ALiBi sum, the bias
+//   a score's chain, and its options   | (qk_dim + 4) S; 4: the quotients and sums of ALiBi and the bias, or the
+//                                      | factor and its product with a softcap, and these sums
 //   rounding the distances             | 2 S: the distances within blocks and chunks add up to x
 //   rounding to_log2                   | x, of which all keys share half: S (lse: 2 S)
 //   2^z: polynomial and reduction      | 1.3 in samples, for the weight, for 7 blocks and for each of c folds
-//   a subnormal to_log2                | 8: 2^-150 times a distance of 2^129
 //   rounding a sink in units of log 2  | p (1 - p) (2 S + 2 |sink - largest|), where p is the sink's share of
 //                                      | the sum: S / 2 + 12 (lse: S + |lse| + 24), for up to 2^32 keys
 //
@@ -61,6 +61,9 @@ inline constexpr std::size_t attention_block = 64;
 inline constexpr std::size_t attention_chunk = 512;
 // A task has up to this many rows.
 inline constexpr std::size_t attention_tile_rows = 64;
+// Scores are in units of |scale|, by which slopes and biases are divided. Smaller scales than this are multiplied into the
+// queries.
+inline constexpr double attention_least_unit = 0x1p-64;
 // The size of a page is a multiple of this, so groups of this many keys have a constant stride.
 inline constexpr std::size_t attention_page_unit = 16;
 

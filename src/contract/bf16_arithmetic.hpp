@@ -40,7 +40,6 @@ struct Bf16Contract {
   static constexpr float c1 = -0x1.383334p-2f, c2 = 0x1.d236aap-3f, c3 = 0x1.3bac42p-4f;
   // This is 1.5 * 2^16, whose last bit is 2^-7, plus the biased exponent of 2^-7.
   static constexpr float magic = 98304 + 120;
-  static constexpr float least_to_log2 = 0x1p-149f;
   static constexpr float far = 0x1p26f;
   static constexpr float lowest = -64;
   static constexpr float move_from = 0x1.ffd3aap+2f;

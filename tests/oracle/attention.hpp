@@ -126,9 +126,7 @@ ScoreTruth score_truth(const Attention<T> &a, std::size_t b, std::size_t h, std:
     score.dot += product;
     score.terms += std::fabs(scale * product);
   }
-  const bool is_product = cap == 0 && a.alibi_slopes.empty() && a.bias.empty();
-  // 0 times infinity is NaN, unless the score is only the product.
-  score.value = scale == 0 && std::isinf(score.dot) && is_product ? score.dot : scale * score.dot;
+  score.value = scale * score.dot;
   if (cap != 0) {
     const Real tanh = std::tanh(score.value / cap);
     score.value = cap * tanh;

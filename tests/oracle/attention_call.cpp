@@ -434,8 +434,7 @@ class Drawing {
     const std::size_t kind = random_.below(8);
     const bool has_own_keys = !any(p_.k_repeats) && !any(p_.v_repeats) && p_.kv != RAPT_I8 && !p_.v_is_k;
     if (kind == 5) {
-      // With a bias or slopes, a scale of 0 times an infinite dot product is NaN.
-      const bool may_be_zero = a.bias.empty() && a.alibi_slopes.empty() && has_own_keys;
+      const bool may_be_zero = has_own_keys;
       a.query_scales.resize(a.batch * a.q_heads * a.q_len, 1);
       for (double &scale : a.query_scales) {
         if (random_.one_in(4)) scale = may_be_zero && random_.one_in(2) ? 0 : one();
@@ -541,10 +540,9 @@ std::string text_of(Repeats repeats) {
 }  // namespace
 
 double AttentionProblem::score_factor(std::size_t b, std::size_t h, std::size_t i) const {
-  const bool made = a.softcap != 0 || !a.bias.empty() || !a.alibi_slopes.empty();
-  const auto scale = static_cast<double>(scale_of(a, b, h, i));
-  const bool is_beyond = !std::isfinite(rounded(number(), scale * 1.4426950408889634));
-  return made || is_beyond ? 1 : std::fabs(scale);
+  const double magnitude = std::fabs(static_cast<double>(scale_of(a, b, h, i)));
+  const double largest = number() == RAPT_F64 ? 0x1p1022 : 0x1p126;
+  return a.softcap != 0 || magnitude > largest ? 1 : std::max(magnitude, 0x1p-64);
 }
 
 AttentionProblem draw_attention(std::uint64_t seed) { return Drawing(seed).draw(); }

@@ -56,8 +56,9 @@ template <class T>
 double score_bound(double scale, double softcap, bool has_bias, double s, double s_with_bias) {
   const double magnitude = std::fabs(scale);
   if (softcap != 0) return (in_f64<T> ? 7 : 5) * std::fabs(s) + std::fabs(s_with_bias);
-  const bool is_rounded = has_bias || magnitude < 0x1p-16 || magnitude > 0x1p16;
-  return is_rounded ? std::fabs(s) + std::fabs(s_with_bias) : 0;
+  const bool is_rounded = magnitude < 0x1p-16 || magnitude > 0x1p16;
+  return (is_rounded ? 2 * std::fabs(s) : 0) +
+         (has_bias ? std::fabs(s_with_bias - s) + std::fabs(s_with_bias) : 0);
 }
 
 // Returns the bound relative to |scale| * y * (|dy| + sum of y * |dy|), for any input.

@@ -42,20 +42,20 @@ class ScoreRows {
 
   // Returns the error of a rounded score, in units u. A probability and its logarithm have this error twice,
   // from the score and from the sum. A log-sum-exp has it once. s is the score before the bias:
-  //   a bias:     |s| + |s + bias|, from rounding the scale and the sum with the bias
+  //   a bias:     |bias| + |s + bias|, from rounding 1 / scale and the sum with the bias
   //   a softcap:  (2 + tanh_error) |s| + |s + bias|, from scale / softcap, x times that, tanh, and the
   //               product with the softcap or the sum with the bias. tanh does not increase the relative
   //               error of its argument.
   double rounding() const {
     const SoftmaxOptions &wanted = options();
     if (wanted.null || (wanted.softcap == 0 && wanted.bias == PerRow::none)) return 0;
+    const Real bias = wanted.bias != PerRow::none ? 16 : 0;
     Real largest = 0;
     for (const E x : x_) {
       if (std::isfinite(x)) largest = std::max(largest, std::fabs(Real{x} * scale_));
     }
     if (wanted.softcap != 0) largest = std::min(largest, static_cast<Real>(wanted.softcap));
-    const Real with_bias = largest + (wanted.bias != PerRow::none ? 16 : 0);
-    return as_double((wanted.softcap != 0 ? 2 + tanh_error : 1) * largest + with_bias);
+    return as_double((wanted.softcap != 0 ? (2 + tanh_error) * largest : bias) + largest + bias);
   }
 
   bool visible(std::size_t r, std::size_t c) const {

@@ -48,7 +48,7 @@ class Bf16Batch {
         [&](std::size_t r) { return tile.tile.q<rapt::BF16>(rows.of[r < rows.rows ? r : rows.rows - 1]); },
         to);
     for (std::size_t r = 0; r < rapt::attention_tile_rows; r += S::width) {
-      S::store(tile.to_log2 + r, r < rows.lanes ? tile.rule.to_log2(r) : batch(0.0f));
+      S::store(tile.to_log2 + r, r < rows.lanes ? S::load(rows.to_log2 + r) : batch(0.0f));
     }
     for (std::size_t r = rows.lanes; r < rapt::attention_tile_rows; ++r) {
       tile.to_log2[r] = tile.to_log2[rows.rows - 1];

@@ -130,10 +130,8 @@ class AttentionRow {
   // softcap at this score.
   A score_of(A t, std::size_t block, std::size_t j, A *slope = nullptr) const {
     const std::size_t key = block + j;
-    if (!scale_.has_formula) return t;
-    t = t * scale_.factor;
     if (scale_.cap != 0) {
-      const A tanh = tanh_one(natural_, t);
+      const A tanh = tanh_one(natural_, t * scale_.factor);
       if (slope) *slope = fused(-tanh, tanh, A(1));
       t = scale_.cap * tanh;
     }
@@ -141,7 +139,7 @@ class AttentionRow {
       const auto to_block = static_cast<std::int64_t>(block) - tile_.position(row_);
       t = fused(scale_.slope, static_cast<A>(to_block) + static_cast<A>(j), t);
     }
-    if (o_.bias) t = t + tile_.bias<A>(row_)[key];
+    if (o_.bias) t = biased(t, fused(tile_.bias<A>(row_)[key], scale_.from_natural, t));
     return t;
   }
 
@@ -170,7 +168,7 @@ class AttentionRow {
   void add_keys_by_k32(AttentionState<A> &state, std::size_t begin, std::size_t end) const {
     using C = rapt::Bf16Contract;
     constexpr std::size_t block = rapt::attention_block;
-    const A c = scale_.to_log2 == 0 ? C::least_to_log2 : scale_.to_log2;
+    const A c = scale_.to_log2;
     A base = 0, offset = 0;  // z of a score s is (s - base) * c + offset
     const auto z_of = [&](A score) { return fused(score - base, c, offset); };
     for (std::size_t first = begin; first < end; first += block) {

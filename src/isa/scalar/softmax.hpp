@@ -33,6 +33,14 @@ A tanh_one(const Reduction<A> &natural, A z) {
   return z < 0 ? -result : result;
 }
 
+// Returns `sum`, the score plus a bias. If both are finite, a sum below all numbers is the lowest number: -inf is the
+// score of keys without weight.
+template <class A>
+A biased(A score, A sum) {
+  constexpr A infinity = std::numeric_limits<A>::infinity();
+  return sum == -infinity && score != -infinity ? std::numeric_limits<A>::lowest() : sum;
+}
+
 template <class A>
 class Scores {
  public:
@@ -44,11 +52,12 @@ class Scores {
   A v(std::size_t row, std::size_t col, A x) const {
     if (plan_.excluded(row, col)) return -std::numeric_limits<A>::infinity();
     const A *bias = plan_.bias_row(row);
+    const A scaled = x * plan_.factor;
     if (plan_.cap != 0) {
-      const A capped = tanh_one(natural_, x * plan_.factor);
-      return bias ? fused(plan_.cap, capped, bias[col]) : plan_.cap * capped;
+      const A tanh = tanh_one(natural_, scaled);
+      return bias ? biased(tanh, fused(plan_.cap, tanh, bias[col])) : plan_.cap * tanh;
     }
-    return bias ? fused(plan_.factor, x, bias[col]) : plan_.factor * x;
+    return bias ? biased(scaled, fused(bias[col], plan_.from_natural, scaled)) : scaled;
   }
 
  private:

@@ -43,8 +43,8 @@ class Bf16Rule {
   // 2.
   [[gnu::always_inline]] bool update_max(Sums &sums, std::size_t r, batch block_max) {
     const batch before = S::load(sums.max + r), base = S::load(sums.base + r),
-                offset = S::load(sums.offset + r);
-    const batch none(-std::numeric_limits<float>::infinity()), zero(0.0f), one(1.0f), to = to_log2(r);
+                offset = S::load(sums.offset + r), to = S::load(rows_.to_log2 + r);
+    const batch none(-std::numeric_limits<float>::infinity()), zero(0.0f), one(1.0f);
     const auto has_none = S::equal(before, none);
     const batch z = S::fma(block_max - base, to, offset);
     const auto stays = S::either(S::equal(block_max, none),
@@ -59,23 +59,19 @@ class Bf16Rule {
     S::store(rescale + r, factor);
     return S::any(S::negate(S::equal(factor, one)));
   }
-  [[gnu::always_inline]] batch to_log2(std::size_t r) const {
-    return S::max(S::load(rows_.to_log2 + r), batch(C::least_to_log2));
-  }
 
   // Computes only the weights. The products with the values also sum the weights.
   [[gnu::always_inline]] void weigh_rows(Sums &sums, std::size_t r, float *column, std::size_t begin,
                                          std::size_t end) const {
     S::store(sums.sum + r, S::load(sums.sum + r) * S::load(rescale + r));
-    tile_weights_of_16_bits(column, begin, end, S::load(sums.base + r), S::load(sums.offset + r), to_log2(r));
+    tile_weights_of_16_bits(column, begin, end, S::load(sums.base + r), S::load(sums.offset + r),
+                            S::load(rows_.to_log2 + r));
   }
 
   [[gnu::always_inline]] void weigh_row(Sums &sums, std::size_t r, float *row) const {
-    const float to = rows_.to_log2[r] == 0 ? float{C::least_to_log2} : rows_.to_log2[r];
-    const batch base(sums.base[r]), offset(sums.offset[r]), to_log2_of_row(to);
+    const batch base(sums.base[r]), offset(sums.offset[r]), to_log2(rows_.to_log2[r]);
     unroll<block / S::width>([&](auto i) __attribute__((always_inline)) {
-      S::store(row + i * S::width,
-               weight_of_16_bits(S::load(row + i * S::width), base, offset, to_log2_of_row));
+      S::store(row + i * S::width, weight_of_16_bits(S::load(row + i * S::width), base, offset, to_log2));
     });
     constexpr std::size_t k32s = block / C::k32;
     float sum = sums.sum[r] * rescale[r], even[k32s] = {}, odd[k32s] = {};

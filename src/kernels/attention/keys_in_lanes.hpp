@@ -135,6 +135,7 @@ class KeysInLanes {
     ScoreFormula<A> formula(o_, rows_);
     formula.factor = batch(rows_.factor[r]);
     formula.slope = batch(rows_.slope[r]);
+    formula.from_natural = batch(rows_.from_natural[r]);
     formula.distance = batch(static_cast<A>(static_cast<std::int64_t>(first) - tile_.position(rows_.of[r])));
     formula.from = batch(static_cast<A>(begin));
     formula.to = batch(static_cast<A>(end));

@@ -6,6 +6,7 @@
 
 #include "call/attention_tile.hpp"
 #include "kernels/attention/tile_rows.hpp"
+#include "kernels/vector/not_below_all.hpp"
 #include "kernels/vector/tanh.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -18,14 +19,13 @@ struct ScoreFormula {
   using batch = typename S::batch;
   using mask = typename S::mask;
 
-  bool has_formula, has_cap, has_slopes, has_bias;
-  batch cap, factor, slope;
+  bool has_cap, has_slopes, has_bias;
+  batch cap, factor, slope, from_natural;
   batch distance;  // from the query's position to the block's first key
   batch from, to;  // the keys that a row sees, by index in the block
 
   ScoreFormula(const rapt_attention_options &o, const TileRows<A> &rows)
-      : has_formula(rows.has_formula),
-        has_cap(rows.cap != 0),
+      : has_cap(rows.cap != 0),
         has_slopes(o.alibi_slopes != nullptr),
         has_bias(o.bias != nullptr),
         cap(rows.cap) {}
@@ -45,19 +45,16 @@ struct ScoreFormula {
                                    Masked masked, Seen seen, TakeTanh on_tanh) const {
     const batch minus_infinity(-std::numeric_limits<A>::infinity()), zero(A(0));
     const auto each = [](auto f) __attribute__((always_inline)) { unroll<count>(f); };
-    if (has_formula) {
-      each([&](auto i) __attribute__((always_inline)) { score[i] = score[i] * factor; });
-      if (has_cap) {
-        each([&](auto i) __attribute__((always_inline)) {
-          const batch tanh = tanh_of<A>(score[i]);
-          on_tanh(i, tanh);
-          score[i] = cap * tanh;
-        });
-      }
-      if (has_slopes) {
-        each([&](auto i)
-                 __attribute__((always_inline)) { score[i] = S::fma(slope, distance + index(i), score[i]); });
-      }
+    if (has_cap) {
+      each([&](auto i) __attribute__((always_inline)) {
+        const batch tanh = tanh_of<A>(score[i] * factor);
+        on_tanh(i, tanh);
+        score[i] = cap * tanh;
+      });
+    }
+    if (has_slopes) {
+      each([&](auto i)
+               __attribute__((always_inline)) { score[i] = S::fma(slope, distance + index(i), score[i]); });
     }
     each([&](auto i) __attribute__((always_inline)) {
       excluded[i] = bounded ? outside(index(i)) : S::less(zero, zero);
@@ -66,7 +63,7 @@ struct ScoreFormula {
       each([&](auto i) __attribute__((always_inline)) {
         const batch added = bias(i);
         excluded[i] = S::either(excluded[i], S::equal(added, minus_infinity));
-        score[i] = score[i] + added;
+        score[i] = not_below_all<A>(score[i], S::fma(added, from_natural, score[i]));
       });
     }
     if (masked) {

@@ -20,7 +20,7 @@ struct SeenKeys {
   }
 };
 
-// If has_formula, a softcap, bias or ALiBi turns dot products into scores. Otherwise dot products are scores.
+// If has_formula, a softcap, ALiBi or a bias turns dot products into scores. Otherwise dot products are scores.
 template <class A>
 struct TileRows {
   using S = simd<A>;
@@ -49,6 +49,7 @@ struct TileRows {
       sign[r] = scale.sign;
       factor[r] = scale.factor;
       slope[r] = scale.slope;
+      from_natural[r] = scale.from_natural;
       to_natural[r] = scale.to_natural;
       VectorRange &range = of_vector[r / S::width];
       if (seen.end < range.all.end) range.all.end = seen.end;
@@ -62,7 +63,8 @@ struct TileRows {
     // took a sixth of the time of a call with one row and one key.
     repeat_last(of, first, end);
     repeat_last(to_log2, cutoff, sign);
-    repeat_last(factor, slope, to_natural);
+    repeat_last(factor, slope, from_natural);
+    repeat_last(to_natural);
   }
 
   // Returns the keys that at least one row sees; {0, 0} if no row sees any.
@@ -99,6 +101,7 @@ struct TileRows {
   alignas(64) A sign[with_copies];
   alignas(64) A factor[with_copies];
   alignas(64) A slope[with_copies];
+  alignas(64) A from_natural[with_copies];
   double to_natural[with_copies];
 
  private:

@@ -120,6 +120,7 @@ class TileScores {
     ScoreFormula<A> formula(o_, rows_);
     formula.factor = S::load(rows_.factor + r);
     formula.slope = S::load(rows_.slope + r);
+    formula.from_natural = S::load(rows_.from_natural + r);
     formula.distance = S::load(to_block);
     formula.from = S::load(begin);
     formula.to = S::load(end);

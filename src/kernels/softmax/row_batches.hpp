@@ -148,9 +148,10 @@ class RowBatch {
           return MaskedElements<E>{x(j), plan.mask_row(first_ + j)};
         });
       }
-      const batch factor(plan.factor);
+      const batch from_natural(plan.from_natural);
       return row_by_row([&](std::size_t j) __attribute__((always_inline)) {
-        return BiasedElements<E, true>{x(j), plan.bias_row(first_ + j), plan.mask_row(first_ + j), factor};
+        return BiasedElements<E, true>{x(j), plan.bias_row(first_ + j), plan.mask_row(first_ + j),
+                                       from_natural};
       });
     }
   }

@@ -66,7 +66,8 @@ struct FiniteElements {
   }
 };
 
-// Computes scores with a bias. If `excludes`, elements with a bias of -inf or a mask of 0 are excluded.
+// Computes scores with a bias. If `excludes`, elements with a bias of -inf or a mask of 0 are excluded. A sum that
+// overflows is out of range, and its row is computed with its maximum.
 template <class E, bool excludes>
 struct BiasedElements {
   using A = rapt::Arithmetic<E>;
@@ -75,15 +76,15 @@ struct BiasedElements {
   const E *x;
   const A *bias;
   const std::uint8_t *mask;
-  batch factor;
+  batch from_natural;
 
   [[gnu::always_inline]] batch full(std::size_t i) const {
     const batch b = S::load(bias + i);
-    return visible(i, S::width, b, S::fma(factor, S::load(x + i), b));
+    return visible(i, S::width, b, S::fma(b, from_natural, S::load(x + i)));
   }
   [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
     const batch b = S::load_first(bias + i, k);
-    return visible(i, k, b, S::fma(factor, S::load_first(x + i, k), b));
+    return visible(i, k, b, S::fma(b, from_natural, S::load_first(x + i, k)));
   }
   [[gnu::always_inline]] batch keep(std::size_t i, batch e) const {
     return visible(i, S::width, S::load(bias + i), e);

@@ -28,7 +28,7 @@ template <class A>
 struct BiasedRows {
   template <bool excludes>
   static BiasedElements<A, excludes> elements(const ScorePlan<A> &plan, std::size_t r, const A *x) {
-    return {x, plan.bias_row(r), plan.mask_row(r), typename simd<A>::batch(plan.factor)};
+    return {x, plan.bias_row(r), plan.mask_row(r), typename simd<A>::batch(plan.from_natural)};
   }
   static auto ordinary(const ScorePlan<A> &plan, std::size_t r, const A *x) {
     return elements<false>(plan, r, x);

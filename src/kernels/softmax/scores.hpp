@@ -7,6 +7,7 @@
 
 #include "call/score_plan.hpp"
 #include "contract/types.hpp"
+#include "kernels/vector/not_below_all.hpp"
 #include "kernels/vector/tanh.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -82,6 +83,7 @@ class ComputedScores {
         bias_(plan.bias_row(r)),
         mask_(plan.mask_row(r)),
         factor_(plan.factor),
+        from_natural_(plan.from_natural),
         cap_(plan.cap),
         has_cap_(plan.cap != 0) {}
 
@@ -99,7 +101,7 @@ class ComputedScores {
     if (has_cap_) v = tanh_of<A>(v);
     if (bias_) {
       const batch bias = S::load_first(bias_ + i, k);
-      v = has_cap_ ? S::fma(cap_, v, bias) : S::fma(factor_, x, bias);
+      v = not_below_all<A>(v, has_cap_ ? S::fma(cap_, v, bias) : S::fma(bias, from_natural_, v));
       v = S::select(S::equal(bias, excluded), excluded, v);
     } else if (has_cap_) {
       v = cap_ * v;
@@ -111,7 +113,7 @@ class ComputedScores {
   const E *x_;
   const A *bias_;
   const std::uint8_t *mask_;
-  batch factor_, cap_;
+  batch factor_, from_natural_, cap_;
   bool has_cap_;
 };
 
