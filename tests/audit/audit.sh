@@ -6,7 +6,8 @@
 #                                   no instruction of a higher level
 #   audit.sh part LEVEL FILE        a part of a level that the compiler keeps apart (RAPT_CLOSE): the same, but global and weak
 #                                   symbols, and undefined ones, may be those that name the level's namespaces
-#   audit.sh archive FILE           librapt.a: the same for each level in it; everything else at the baseline
+#   audit.sh archive FILE           librapt.a: the same for each level in it; everything else at the baseline, and nothing
+#                                   needed of the C++ library
 #   audit.sh program FILE MAP       a linked program: outside the levels' code, nothing beyond the baseline.
 #                                   MAP is the linker's map (-Wl,-Map=MAP)
 #
@@ -131,11 +132,21 @@ audit_object() { # LEVEL FILE
   echo "audit: $name: $count instructions, one global symbol"
 }
 
+# A C program links the archive without the C++ library and its runtime.
+check_no_cxx_library() { # FILE...
+  local defined symbols
+  defined=$($nm --defined-only "$@" | awk 'NF > 1 {print $NF}' | sort -u)
+  symbols=$($nm --undefined-only "$@" | awk '$1 ~ /^[Uwv]$/ {print $2}' | sort -u | comm -23 - <(echo "$defined") |
+            grep -E '^(_Z|__cxa_|__gxx_|_Unwind_|__libcpp_)' | c++filt || true)
+  [[ -z $symbols ]] || complain "the archive needs the C++ library:"$'\n'"$symbols"
+}
+
 audit_archive() { # FILE
   local member archive member_level
   archive=$(realpath "$1")
   mkdir "$folder/members"
   (cd "$folder/members" && $ar x "$archive")
+  check_no_cxx_library "$folder"/members/*
   for member in "$folder"/members/*; do
     set_machine "$member"
     case $(basename "$member") in
@@ -203,7 +214,7 @@ case ${1-} in
   part) set_machine "$3"; audit_part "$2" "$3" ;;
   archive) audit_archive "$2" ;;
   program) audit_program "$2" "$3" ;;
-  *) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 [[ $1 == program || $total -gt 0 ]] || complain "no instructions"
 if ((problems > 0)); then

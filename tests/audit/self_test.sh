@@ -101,6 +101,14 @@ expect_refusal "AVX outside the levels" archive archive.a
 compile api.o -mpopcnt <<<"int (*volatile escapes)(unsigned) = [](unsigned a) { return __builtin_popcount(a); };"
 rm archive.a && ar cr archive.a api.o
 expect_refusal "popcnt outside the levels" archive archive.a
+compile api.o -O0 -D_GLIBCXX_ASSERTIONS <<<"#include <atomic>
+int load(const std::atomic<int> &x) { return x.load(std::memory_order_acquire); }"
+rm archive.a && ar cr archive.a api.o
+expect_refusal "a checked std::atomic, which calls the C++ library" archive archive.a
+compile api.o -O0 -D_GLIBCXX_ASSERTIONS -include "$source_dir/src/contract/library_checks.hpp" <<<"#include <atomic>
+int load(const std::atomic<int> &x) { return x.load(std::memory_order_acquire); }"
+rm archive.a && ar cr archive.a api.o
+"$audit" archive archive.a
 
 # A product of ACCUMULATORS vectors: 8 fit AVX2's registers, 20 do not.
 product() { # ACCUMULATORS

@@ -267,13 +267,15 @@ configure "$consumer_dir/find_user" "$work_dir/user-of-prefix" "-DCMAKE_PREFIX_P
 build_in "$work_dir/user-of-prefix"
 run_program "a project's library, installed" "$work_dir/user-of-prefix/program"
 
-# ---- two configurations in one tree; a compiler that is a command with an argument, as CXX="ccache g++" ----
+# ---- two configurations in one tree; a compiler that is a command with an argument, as CXX="ccache g++"; checks of the C++
+# library turned on, as in packages of Fedora and Arch, which a C program cannot link ----
 
+checks="-D_GLIBCXX_DEBUG -Wp,-D_GLIBCXX_ASSERTIONS -D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_DEBUG"
 if command -v ninja >/dev/null; then
-  build=$work_dir/multi
+  build=$work_dir/configurations
   if [[ ! -f $build/configured ]]; then
     CXX="env $cxx" quietly "$build.log" "$cmake" -S "$source_dir" -B "$build" -G "Ninja Multi-Config" \
-      "-DCMAKE_C_COMPILER=$cc" -DRAPT_LEVELS=scalar -DRAPT_BUILD_VALIDATE=OFF
+      "-DCMAKE_C_COMPILER=$cc" "-DCMAKE_CXX_FLAGS=$checks" -DRAPT_LEVELS=scalar -DRAPT_BUILD_VALIDATE=OFF
     touch "$build/configured"
   fi
   rm -rf "$work_dir/multi-prefix"
@@ -286,6 +288,9 @@ if command -v ninja >/dev/null; then
       -DCMAKE_BUILD_TYPE=$config
     build_in "$work_dir/multi-$config"
     run_program "Ninja Multi-Config, $config" "$work_dir/multi-$config/c_program"
+    "$cc" "$consumer_dir/program/main.c" -I"$source_dir/include" "$build/$config/librapt.a" -lm -o "$work_dir/checks-$config" ||
+      fail "a C program does not link librapt.a built with $checks, $config"
+    run_program "checks of the C++ library, $config, C program" "$work_dir/checks-$config"
   done
 else
   echo "skipped: Ninja Multi-Config: there is no ninja"

@@ -81,6 +81,7 @@ template <Cache cache>
 template <class E>
 [[gnu::noinline]] void fetch_far_lines(const RowRun<E> &run) {
   constexpr std::uintptr_t line = 64;
+  __asm__ volatile("");  // else gcc 12 drops the call, as a prefetch changes nothing
   const bool dense = run.stride == static_cast<std::ptrdiff_t>(run.dim);
   const std::size_t rows = dense ? 1 : run.rows, bytes = (dense ? run.rows : 1) * run.dim * sizeof(E);
   std::uintptr_t row = reinterpret_cast<std::uintptr_t>(run.first) + run.far;
