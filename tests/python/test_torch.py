@@ -13,6 +13,7 @@ import pytest
 from kinds import Call, OnEachLevel
 
 torch = pytest.importorskip("torch")
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import rapt  # noqa: E402
 import rapt.torch as rt  # noqa: E402
@@ -600,16 +601,284 @@ def test_positions_may_change_before_the_gradient() -> None:
     assert torch.equal(x.grad, expected)
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, "attention"])
-def test_second_derivatives_are_refused(name: str) -> None:
-    if name == "attention":
-        inputs, function = tensors(grad=True), attention
-    else:
-        function, _, shapes = FUNCTIONS[name]
-        inputs = [normal(*shape, seed=i, grad=True) for i, shape in enumerate(shapes)]
-    first = torch.autograd.grad(function(*inputs).square().sum(), inputs, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        first[0].sum().backward()
+# ---- second derivatives
+
+
+def summed(x: Any) -> Any:
+    """Of squares of results whose gradient alone has a history."""
+    return sum(y.square().sum() for y in (x if isinstance(x, tuple) else [x]))
+
+
+def first(y: Any, inputs: Any, dy: Any = None) -> Any:
+    return torch.autograd.grad(y, inputs, torch.ones_like(y) if dy is None else dy, create_graph=True)
+
+
+def accumulated(inputs: Any) -> Any:
+    found = [x.grad for x in inputs]
+    for x in inputs:
+        x.grad = None
+    return found
+
+
+def by_a_penalty(f: Call, inputs: Any) -> Any:
+    y = f(*inputs)
+    torch.autograd.backward(y.sum() + summed(first(y, inputs)))
+    return accumulated(inputs)
+
+
+def by_a_penalty_of_another_call(f: Call, inputs: Any) -> Any:
+    penalty = summed(first(f(*inputs), inputs))
+    torch.autograd.backward(f(*inputs).sum() + penalty)
+    return accumulated(inputs)
+
+
+def by_a_gradient_alone(f: Call, inputs: Any) -> Any:
+    return torch.autograd.grad(summed(first(summed(f(*inputs)), inputs)), inputs)
+
+
+def by_dy(f: Call, inputs: Any) -> Any:
+    dy = torch.linspace(1, 2, f(*inputs).numel()).double().reshape(f(*inputs).shape).requires_grad_()
+    return torch.autograd.grad(summed(first(f(*inputs), inputs, dy)), [dy])
+
+
+def by_dy_and_a_second_path(f: Call, inputs: Any) -> Any:
+    """As in jvp by two backward walks: of frozen inputs, but one."""
+    x, *others = inputs
+    dy = torch.ones_like(f(*inputs)).requires_grad_()
+    g = first(f(x, *(other.detach() for other in others)), x, dy)[0]
+    return torch.autograd.grad((g * x).sum(), [x, dy])
+
+
+def by_a_second_path(f: Call, inputs: Any) -> Any:
+    g = first(f(*inputs), inputs)
+    return torch.autograd.grad(sum((of_x * x).sum() for of_x, x in zip(g, inputs)), inputs)
+
+
+def by_a_power(f: Call, inputs: Any) -> Any:
+    """The gradient of y^2: its own walk passes through dy and through y."""
+    x = inputs[0]
+    y = f(*inputs)
+    g = first(y, x, 2 * y)[0]
+    return torch.autograd.grad(g.sum(), x, retain_graph=True) + torch.autograd.grad((g * g).sum() + y.sum(), x)
+
+
+def by_backward(f: Call, inputs: Any) -> Any:
+    torch.autograd.backward(f(*inputs).sum(), create_graph=True)
+    torch.autograd.backward(f(*inputs).sum() + summed(tuple(accumulated(inputs))))
+    return accumulated(inputs)
+
+
+def by_backward_twice(f: Call, inputs: Any) -> Any:
+    """Gradients accumulate: of the sum, and of the squares."""
+    torch.autograd.backward(f(*inputs).sum(), create_graph=True)
+    torch.autograd.backward(summed(f(*inputs)), create_graph=True)
+    return torch.autograd.grad(summed(tuple(accumulated(inputs))), inputs)
+
+
+def between_layers(f: Call, inputs: Any) -> Any:
+    """The parameters are those of layers before and after, of PyTorch's own operators."""
+    before = [torch.linspace(-1, 1, x.shape[-1]).double().requires_grad_() for x in inputs]
+    y = f(*(torch.tanh(x.detach() * w) for x, w in zip(inputs, before)))
+    after = torch.linspace(1, 2, y.shape[-1]).double().requires_grad_()
+    loss = torch.tanh(y * after).sum()
+    torch.autograd.backward(loss + summed(first(loss, [*before, after])))
+    return accumulated([*before, after])
+
+
+def before_a_layer(f: Call, inputs: Any) -> Any:
+    y = f(*inputs)
+    g = first(torch.sin(y).sum(), inputs)
+    return torch.autograd.grad(torch.cos(g[0]).sum(), inputs[0])
+
+
+def by_a_hessian(f: Call, inputs: Any) -> Any:
+    return [torch.autograd.functional.hessian(lambda x: summed(f(x, *inputs[1:])), inputs[0])]
+
+
+def by_products_with_the_hessian(f: Call, inputs: Any) -> Any:
+    vectors = tuple(torch.cos(x.detach()) for x in inputs)
+    return torch.autograd.functional.hvp(lambda *x: summed(f(*x)), tuple(inputs), vectors)[1]
+
+
+def by_a_checkpoint(f: Call, inputs: Any) -> Any:
+    y = checkpoint(f, *inputs, use_reentrant=False)
+    torch.autograd.backward(y.sum() + summed(first(y, inputs)))
+    return accumulated(inputs)
+
+
+def by_an_input_of_several(f: Call, inputs: Any) -> Any:
+    """Each input in turn is the only one with a gradient."""
+    found = []
+    for i in range(len(inputs)):
+        alone = [x.detach().requires_grad_(i == j) for j, x in enumerate(inputs)]
+        found += torch.autograd.grad(summed(first(summed(f(*alone)), alone[i])), alone[i])
+    return found
+
+
+WALKS: list[Call] = [
+    by_a_penalty,
+    by_a_penalty_of_another_call,
+    by_a_gradient_alone,
+    by_dy,
+    by_dy_and_a_second_path,
+    by_a_second_path,
+    by_a_power,
+    by_backward,
+    by_backward_twice,
+    between_layers,
+    before_a_layer,
+    by_a_hessian,
+    by_products_with_the_hessian,
+    by_a_checkpoint,
+    by_an_input_of_several,
+]
+DIFFERENTIABLE: dict[str, tuple[Call, Call, list[Shape]]] = FUNCTIONS | {
+    "attention": (attention, plain, [(2, 3, 4), (2, 5, 4), (2, 5, 4)]),
+    "attention with a bias": (attention, plain, [(2, 3, 4), (2, 5, 4), (2, 5, 4), (3, 5)]),
+}
+
+
+def has_every_derivative(name: str) -> bool:
+    return name.startswith(("linear", "rope"))
+
+
+def drawn(name: str) -> tuple[Call, Call, Any]:
+    ours, reference, shapes = DIFFERENTIABLE[name]
+    return ours, reference, [normal(*shape, seed=i, grad=True) for i, shape in enumerate(shapes)]
+
+
+def test_every_function_is_in_the_table() -> None:
+    """A name of the table begins with the function's."""
+    names = {"attention" if name == "scaled_dot_product_attention" else name for name in rt.__all__}
+    assert all(any(name.split()[0] == function for name in DIFFERENTIABLE) for function in names)
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+@pytest.mark.parametrize("walk", WALKS, ids=lambda walk: str(walk.__name__))
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_second_derivatives_are_right_or_refused(name: str, walk: Call) -> None:
+    ours, reference, inputs = drawn(name)
+    expected = walk(reference, inputs)  # the walk is one that PyTorch answers
+    if not has_every_derivative(name):
+        function = name.split()[0].replace("attention", "scaled_dot_product_attention")
+        with pytest.raises(RuntimeError, match=f"rapt.torch has no second derivative of .*{function}"):
+            walk(ours, inputs)
+        return
+    found = walk(ours, inputs)
+    assert len(found) == len(expected)
+    for x, y in zip(found, expected):
+        torch.testing.assert_close(x, y, atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in DIFFERENTIABLE if has_every_derivative(name)])
+def test_gradgradcheck(name: str) -> None:
+    ours, _, inputs = drawn(name)
+    assert torch.autograd.gradgradcheck(ours, inputs)
+
+
+def test_third_derivatives_of_linear() -> None:
+    x, w = normal(3, 4, grad=True), normal(4, 4, grad=True)
+
+    def third(f: Call) -> Any:
+        g = first(f(f(x, w), w).sum(), w)[0]
+        return torch.autograd.grad(first(summed(g), w)[0].square().sum(), w)[0]
+
+    torch.testing.assert_close(third(rt.linear), third(lambda x, w: x @ w.t()), atol=0, rtol=1e-12)
+
+
+def test_a_gradient_of_frozen_weights_has_no_history() -> None:
+    """That of x does not depend on x."""
+    x = normal(3, 4, grad=True)
+    assert first(rt.linear(x, normal(5, 4)), x)[0].grad_fn is None
+    assert first(rt.rope(x, FREQUENCIES[:2]), x)[0].grad_fn is None
+
+
+# First derivatives, in graphs that are kept and not walked, or walked past the functions of rapt.torch.
+def as_numbers(f: Call, inputs: Any) -> Any:
+    return first(summed(f(*inputs)), inputs)
+
+
+def in_place(f: Call, inputs: Any) -> Any:
+    found = as_numbers(f, inputs)
+    with torch.no_grad():
+        return [x.mul_(2) for x in found]
+
+
+def detached(f: Call, inputs: Any) -> Any:
+    y = f(*inputs)
+    factor = summed(first(y, inputs)).detach()
+    torch.autograd.backward((factor * y).sum())
+    return accumulated(inputs)
+
+
+def steps(f: Call, inputs: Any) -> Any:
+    optimizer = torch.optim.SGD([x.detach().requires_grad_() for x in inputs], lr=0.1, momentum=0.5)
+    parameters = optimizer.param_groups[0]["params"]
+    for _ in range(3):
+        torch.autograd.backward(summed(f(*parameters)), create_graph=True)
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+    return [x.detach() for x in parameters]
+
+
+def of_a_layer_after(f: Call, inputs: Any) -> Any:
+    """The penalty is on the gradient of a later layer: its derivatives pass through y once."""
+    y = f(*inputs)
+    w = torch.linspace(1, 2, y.shape[-1]).double().requires_grad_()
+    loss = torch.sin(y * w).sum()
+    torch.autograd.backward(loss + summed(first(loss, w)))
+    return accumulated([w, *inputs])
+
+
+def of_another_input(f: Call, inputs: Any) -> Any:
+    """The gradient is multiplied by w, and the walk goes to w alone."""
+    w = torch.ones((), dtype=torch.float64, requires_grad=True)
+    penalty = sum((w * x).sum() for x in first(summed(f(*inputs)), inputs))
+    torch.autograd.backward(penalty, inputs=[w], retain_graph=True)
+    return [*torch.autograd.grad(penalty, w), *accumulated([w])]
+
+
+class _Stop(torch.autograd.Function):  # type: ignore[name-defined,misc]
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, dy: Any) -> None:
+        return None
+
+
+def of_a_stopped_gradient(f: Call, inputs: Any) -> Any:
+    """What no gradient reaches has none: the walk passes the gradients' node, and asks for nothing."""
+    y = f(*inputs)
+    torch.autograd.backward(y.sum() + sum(_Stop.apply(x).sum() for x in first(y, inputs)))
+    return accumulated(inputs)
+
+
+def by_jacobians(f: Call, inputs: Any) -> Any:
+    return torch.autograd.functional.jacobian(f, tuple(inputs), create_graph=True)
+
+
+FIRST_ONLY: list[Call] = [
+    as_numbers,
+    in_place,
+    detached,
+    steps,
+    of_a_layer_after,
+    of_another_input,
+    of_a_stopped_gradient,
+    by_jacobians,
+]
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+@pytest.mark.parametrize("use", FIRST_ONLY, ids=lambda use: str(use.__name__))
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_first_derivatives_may_keep_their_graph(name: str, use: Call) -> None:
+    ours, reference, inputs = drawn(name)
+    for x, y in zip(use(ours, inputs), use(reference, inputs)):
+        torch.testing.assert_close(x, y, atol=1e-9, rtol=1e-9)
 
 
 def test_a_model_learns() -> None:

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.autograd.function import once_differentiable
 
 import rapt
 
 from ._arguments import number
 from ._threads import thread_count
-from ._torch_tensors import check_tensor, check_tensors, summed_to
+from ._torch_tensors import check_tensor, check_tensors, differentiable_once, summed_to
 
 
 class _Call(NamedTuple):
@@ -91,10 +90,10 @@ class _Attention(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable  # type: ignore[misc]
-    def backward(ctx: Any, dout: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    @differentiable_once("scaled_dot_product_attention")
+    def backward(ctx: Any, dout: torch.Tensor, *saved: Any) -> tuple[torch.Tensor | None, ...]:
         call: _Call = ctx.call
-        query, key, value, mask, out, lse = ctx.saved_tensors
+        query, key, value, mask, out, lse = saved
         inputs, needed = (query, key, value, mask), ctx.needs_input_grad[:4]
         if call.is_empty():
             return (*(torch.zeros_like(x) if need else None for x, need in zip(inputs, needed)), None)

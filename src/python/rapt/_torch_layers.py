@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
-from torch.autograd.function import once_differentiable
 
 import rapt
 
@@ -18,7 +17,7 @@ from ._arrays import TensorLike
 from ._gated import Activation
 from ._rope import Layout
 from ._threads import thread_count
-from ._torch_tensors import check_tensor, check_tensors, summed_to, widened
+from ._torch_tensors import check_tensor, check_tensors, differentiable_once, summed_to, widened
 
 
 class _Softmax(torch.autograd.Function):
@@ -30,9 +29,8 @@ class _Softmax(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable  # type: ignore[misc]
-    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor, None]:
-        (y,) = ctx.saved_tensors
+    @differentiable_once("softmax")
+    def backward(ctx: Any, dy: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, None]:
         of_y, of_dy = (widened(x).movedim(ctx.dim, -1) for x in (y, dy))
         return rapt.softmax_backward(of_y, of_dy).movedim(-1, ctx.dim).to(y.dtype), None
 
@@ -62,9 +60,8 @@ class _LogSoftmax(torch.autograd.Function):
         return rapt.log_softmax(x.detach(), axis=dim)
 
     @staticmethod
-    @once_differentiable  # type: ignore[misc]
-    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor, None]:
-        (x,) = ctx.saved_tensors
+    @differentiable_once("log_softmax")
+    def backward(ctx: Any, dy: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, None]:
         of_dy, shape = widened(dy), list(x.shape)
         shape[ctx.dim] = 1
         # A product and a difference of PyTorch are rounded once each: they have the same bits on every CPU.
@@ -86,9 +83,10 @@ class _RmsNorm(torch.autograd.Function):
         return rapt.rms_norm(x.detach(), None if weight is None else weight.detach(), eps=eps)
 
     @staticmethod
-    @once_differentiable  # type: ignore[misc]
-    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
+    @differentiable_once("rms_norm")
+    def backward(
+        ctx: Any, dy: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None
+    ) -> tuple[torch.Tensor | None, ...]:
         factors = None if weight is None else widened(weight)
         gradients = rapt.rms_norm_backward(widened(x), widened(dy), factors, eps=ctx.eps)
         return (*(_as_needed(gradients, (x, weight), ctx)), None)
@@ -105,9 +103,10 @@ class _LayerNorm(torch.autograd.Function):
         return rapt.layer_norm(x.detach(), *parameters, eps=eps)
 
     @staticmethod
-    @once_differentiable  # type: ignore[misc]
-    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        x, weight, bias = ctx.saved_tensors
+    @differentiable_once("layer_norm")
+    def backward(
+        ctx: Any, dy: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None
+    ) -> tuple[torch.Tensor | None, ...]:
         factors = None if weight is None else widened(weight)
         gradients = rapt.layer_norm_backward(widened(x), widened(dy), factors, eps=ctx.eps)
         return (*(_as_needed(gradients, (x, weight, bias), ctx)), None)
@@ -182,14 +181,15 @@ class _Rope(torch.autograd.Function):
         ctx: Any, x: torch.Tensor, frequencies: TensorLike, positions: TensorLike, options: dict[str, Any]
     ) -> torch.Tensor:
         y: torch.Tensor = rapt.rope(x.detach(), frequencies, positions, **options)
-        # Their owner may change them before the gradient is computed.
-        ctx.arguments, ctx.options = (_copied(frequencies), _copied(positions)), options
+        if ctx.needs_input_grad[0]:
+            # Their owner may change them before the gradient is computed.
+            ctx.arguments, ctx.options = (_copied(frequencies), _copied(positions)), options
         return y
 
     @staticmethod
-    @once_differentiable  # type: ignore[misc]
-    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
-        return rapt.rope(dy.detach(), *ctx.arguments, **ctx.options, backward=True), None, None, None
+    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:  # type: ignore[override]
+        options = {**ctx.options, "backward": not ctx.options["backward"]}
+        return _Rope.apply(dy, *ctx.arguments, options), None, None, None
 
 
 def rope(
@@ -206,7 +206,8 @@ def rope(
     rapt.rope. frequencies and positions have no gradient.
     """
     check_tensors(x=x)
-    y: torch.Tensor = _Rope.apply(x, frequencies, positions, {"layout": layout, "attention_factor": attention_factor})
+    options = {"layout": layout, "attention_factor": attention_factor, "backward": False}
+    y: torch.Tensor = _Rope.apply(x, frequencies, positions, options)
     return y
 
 
@@ -223,9 +224,8 @@ class _Activated(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable  # type: ignore[misc]
-    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor, None]:
-        (x,) = ctx.saved_tensors
+    @differentiable_once("silu and gelu")
+    def backward(ctx: Any, dy: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, None]:
         return _BACKWARDS[ctx.name](widened(x), widened(dy)).to(x.dtype), None
 
 
@@ -260,9 +260,8 @@ class _Gated(torch.autograd.Function):
         return rapt.gated(gate.detach(), up.detach(), activation)
 
     @staticmethod
-    @once_differentiable  # type: ignore[misc]
-    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        gate, up = ctx.saved_tensors
+    @differentiable_once("gated")
+    def backward(ctx: Any, dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         gradients = rapt.gated_backward(widened(gate), widened(up), widened(dy), ctx.activation)
         return (*_as_needed(gradients, (gate, up), ctx), None)
 
@@ -288,12 +287,11 @@ class _Linear(torch.autograd.Function):
         return rapt.linear(x.detach(), weight.detach(), None if bias is None else bias.detach(), threads=threads)
 
     @staticmethod
-    @once_differentiable  # type: ignore[misc]
-    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        x, weight = (tensor.detach() for tensor in ctx.saved_tensors)
+    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # type: ignore[override]
+        x, weight = ctx.saved_tensors
         outputs, inputs = weight.shape
         rows = x.reshape(-1, inputs)
-        dy_rows = dy.detach().reshape(len(rows), outputs)
+        dy_rows = dy.reshape(len(rows), outputs)
         needs_x, needs_weight, needs_bias, _ = ctx.needs_input_grad
         dx = dweight = dbias = None
         if needs_x:
@@ -306,8 +304,9 @@ class _Linear(torch.autograd.Function):
 
 
 def _product(x: torch.Tensor, w: torch.Tensor, threads: int | None) -> torch.Tensor:
-    """rapt.linear, which refuses layers without inputs."""
-    return rapt.linear(x, w, threads=threads) if x.shape[1] else x.new_zeros(len(x), len(w))
+    """linear with its gradients. rapt.linear refuses layers without inputs, whose products are zeros."""
+    y: torch.Tensor = _Linear.apply(x, w, None, threads) if x.shape[1] else x @ w.t()
+    return y
 
 
 def linear(

@@ -1,9 +1,11 @@
-"""What the functions of rapt.torch share: checks of tensors, types of gradients, and sums over what broadcasting repeats."""
+"""What the functions of rapt.torch share: checks of tensors, gradients and their types, and sums over repeated dimensions."""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -59,3 +61,42 @@ def summed_to(x: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
         return x.new_zeros(tuple(shape))
     rows = x.permute(*kept, *repeated).reshape(-1, terms)
     return rapt.linear(rows, x.new_ones(1, terms)).reshape(tuple(shape))
+
+
+class _FirstDerivative(torch.autograd.Function):
+    """Gradients as results of all tensors that they depend on, which cannot be differentiated."""
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, name: str, backward: Callable[..., Any], of_result: Any, *tensors: torch.Tensor | None
+    ) -> Any:
+        ctx.set_materialize_grads(False)
+        ctx.name, ctx.tensors = name, len(tensors)
+        # Views would refuse to be changed in place; `data` is none.
+        return tuple(None if x is None else x.data for x in backward(of_result, *tensors))
+
+    @staticmethod
+    def backward(ctx: Any, *of_gradients: torch.Tensor | None) -> Any:
+        if any(x is not None for x in of_gradients):
+            raise RuntimeError(
+                f"rapt.torch has no second derivative of {ctx.name}: a gradient that was computed with create_graph=True "
+                "was differentiated. Only linear and rope have derivatives of every order"
+            )
+        return (None,) * (3 + ctx.tensors)
+
+
+def differentiable_once(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes f(ctx, dy, *saved tensors) the backward of a function whose second derivative is a RuntimeError.
+
+    torch's once_differentiable refuses only where dy has a history. Gradients depend on the saved tensors too, so a second
+    derivative by way of these would be left out silently.
+    """
+
+    def decorate(f: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(f)
+        def backward(ctx: Any, dy: torch.Tensor) -> Any:
+            return _FirstDerivative.apply(name, f, ctx, dy, *ctx.saved_tensors)
+
+        return backward
+
+    return decorate

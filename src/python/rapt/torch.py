@@ -8,7 +8,9 @@ The functions have the names, the arguments and the meaning of torch.nn.function
 They take float32, float64, float16 and bfloat16 in the memory of the CPU, with any strides. Results and gradients have the
 same bits on every CPU and for any number of threads, and those of a row are the same alone and in a batch.
 
-A gradient has the type of its tensor. Nothing is computed where no gradient is needed. A second derivative is a RuntimeError.
+A gradient has the type of its tensor. Nothing is computed where no gradient is needed. linear and rope have derivatives of
+every order. A second derivative of another function is a RuntimeError, whichever way the graph of its gradients is walked.
+That graph (create_graph=True) alone is no error.
 
 Tested with PyTorch 1.13. Not tested: torch.compile, torch.func and autocast.
 """
