@@ -23,6 +23,7 @@ from ._arrays import (
     as_array,
     as_integers,
     as_numbers,
+    as_output,
     as_rows,
     broadcast,
     element_type,
@@ -30,6 +31,7 @@ from ._arrays import (
     given_rows,
     in_kind_of,
     input_matrix,
+    widened,
 )
 from ._library import ARITHMETIC, BF16, F16, F32, F64, I4, I8, U4, C, LinearOptions, MatrixStrides, check, count
 from ._linear_errors import error
@@ -301,7 +303,7 @@ def dequantize_rows(
     groups = 0 if inputs == 0 else -(-inputs // (group or inputs))
     shape = len(matrix), groups
     of_groups = [
-        None if x is None else np.ascontiguousarray(broadcast(as_numbers(x, name, F32), shape, name))
+        None if x is None else np.ascontiguousarray(broadcast(_wide_scales(x, name), shape, name))
         for name, x in (("scales", scales), ("offsets", offsets))
     ]
     of_groups.insert(1, None if zeros is None else _zeros(zeros, shape))
@@ -321,11 +323,16 @@ def dequantize_rows(
 
 
 def _scales(x: Any, name: str) -> Array:
-    """f16 and bf16 as they are; other numbers become f32."""
+    """A tensor of f16 or bf16 as it is; other numbers become f32."""
     array = as_array(x, name)
     if array.dtype == np.uint16 or array.dtype.name in ("float16", "bfloat16"):
         return array
     return as_numbers(array, name, F32)
+
+
+def _wide_scales(x: Any, name: str) -> Array:
+    numbers = _scales(x, name)
+    return widened(numbers) if element_type(numbers, name) == BF16 else as_numbers(numbers, name, F32)
 
 
 def pack_quantized(
@@ -488,8 +495,10 @@ class _Call:
         if y_rows is not None:
             if out is None:
                 raise ValueError("y_rows names rows of out, which is missing")
-            out = _matrix(out, "out")
-            shape: tuple[int, ...] = (len(out), self.outputs)
+            of_out = as_output(out)
+            if of_out.ndim != 2:
+                raise ValueError(f"out has {of_out.ndim} dimensions, not 2")
+            shape: tuple[int, ...] = (len(of_out), self.outputs)
         else:
             shape = (*self.rows_shape, self.outputs)
         if out is None:

@@ -22,6 +22,7 @@ from ._arrays import (
     in_kind_of,
     may_overlap,
     refuse_overlap,
+    writable,
 )
 from ._library import BF16, C, F16, F32, F64
 from ._pieces import PIECE, in_pieces, run_all
@@ -65,9 +66,10 @@ def _vector(x: TensorLike, name: str) -> Array:
 def _pair_suffix(a: Array, b: Array, names: str) -> str:
     if a.dtype == _UINT8 and b.dtype == _INT8:
         return "u8i8"
-    if a.dtype != b.dtype:
+    rapt_type = element_type(a, names)
+    if element_type(b, names) != rapt_type:
         raise TypeError(f"{names} have elements of {a.dtype.name} and {b.dtype.name}")
-    return SUFFIXES[element_type(a, names)]
+    return SUFFIXES[rapt_type]
 
 
 def dot(a: TensorLike, b: TensorLike) -> float | int:
@@ -352,8 +354,10 @@ def argmax(x: TensorLike, out: Any = None) -> Any:
         raise TypeError(f"out has elements of {result.dtype.name}, not {np.dtype(np.intp).name}")
     if result.shape != array.shape[:-1]:
         raise ValueError(f"out has the shape {result.shape}, not {array.shape[:-1]}")
-    if not (result.flags.c_contiguous and result.flags.writeable) or may_overlap(result, array):
-        raise ValueError("out is not contiguous, read-only, or overlaps x")
+    if not writable(result, "out").flags.c_contiguous:
+        raise ValueError("out is not contiguous")
+    if may_overlap(result, array):
+        raise ValueError("out overlaps x")
     flat = result.reshape(-1)
     for row in range(flat.size):
         flat[row] = function(first + row * step, cols)
