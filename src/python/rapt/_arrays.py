@@ -288,7 +288,8 @@ def _type_of(dtype: np.dtype[Any]) -> int | None:
 def element_type(array: Array, name: str) -> int:
     rapt_type = _type_of(array.dtype)
     if rapt_type is None:
-        raise TypeError(f"{name} has elements of {array.dtype.name}, which rapt lacks")
+        cure = f": np.asarray({name}, np.float32) has numbers of f32" if array.dtype.kind in "biuf" else ""
+        raise TypeError(f"{name} has elements of {array.dtype.name}, which rapt lacks{cure}")
     return rapt_type
 
 
@@ -402,7 +403,8 @@ def may_overlap(array: Array, result: Array) -> bool:
     if not np.may_share_memory(array, result):
         return False
     try:
-        return np.shares_memory(array, result, max_work=10**6)
+        most: Any = 10**6  # for which NumPy's annotations have -1 and 0 only
+        return np.shares_memory(array, result, max_work=most)
     except Exception:  # too many strides to decide
         return True
 

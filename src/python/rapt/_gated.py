@@ -1,3 +1,4 @@
+# mypy: no-warn-unused-ignores
 """Products of an activation with a second tensor, as in SwiGLU and GeGLU."""
 
 from __future__ import annotations

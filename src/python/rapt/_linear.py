@@ -1,3 +1,4 @@
+# mypy: no-warn-unused-ignores
 """Linear layers."""
 
 from __future__ import annotations
@@ -239,6 +240,12 @@ def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[Array, Arra
     return in_kind_of(x, q), in_kind_of(x, scales)
 
 
+def _integers(type: Any) -> int:
+    if not isinstance(type, str):
+        raise TypeError(f"type is {shown(type)}, not one of {', '.join(QUANTIZED)}: it comes after q and before scales")
+    return choice(QUANTIZED, "type", type)
+
+
 def _rows_of_integers(q: Any, type: str, in_features: int | None) -> tuple[Array, int]:
     """q as a contiguous matrix, and how many inputs its rows have."""
     matrix = _matrix(q, "q")
@@ -295,7 +302,7 @@ def dequantize_rows(
     >>> rapt.dequantize_rows(q, "i8", scales)
     array([[ 1.007874, -2.015748,  4.      ]], dtype=float32)
     """
-    q_type = choice(QUANTIZED, "type", type)
+    q_type = _integers(type)
     y_type = type_choice({None: F32, **_NUMBERS}, "out_type", out_type)
     group = integer(group, "group")
     matrix, inputs = _rows_of_integers(q, type, in_features)
@@ -361,7 +368,7 @@ def pack_quantized(
     >>> rapt.linear(np.array([1, 2, 3], np.float32), rapt.pack_quantized(q, "i4", scales, in_features=3))
     array([ 7., 14., 21.], dtype=float32)
     """
-    w_type = choice(QUANTIZED, "type", type)
+    w_type = _integers(type)
     scale_group = integer(scale_group, "scale_group")
     if scale_group not in SCALE_GROUPS:
         raise ValueError(f"scale_group is {scale_group}, not one of {', '.join(map(str, SCALE_GROUPS))}")

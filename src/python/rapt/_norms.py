@@ -1,3 +1,4 @@
+# mypy: no-warn-unused-ignores
 """rms_norm, layer_norm and their gradients, over the last dimension."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: no-warn-unused-ignores
 """Softmax and its relatives over one dimension."""
 
 from __future__ import annotations
