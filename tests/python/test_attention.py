@@ -508,6 +508,7 @@ def test_dbias_is_summed_over_what_bias_repeats(random: Random) -> None:
     whole = random.normal(size=(2, 4, 9, 21))
     out, lse = rapt.attention(q, k, v, bias=whole, return_lse=True)
     assert rapt.attention_backward(q, k, v, out, out, lse, bias=whole).dbias.shape == whole.shape
+    shape: tuple[int, ...]
     for shape in ((1, 4, 9, 21), (2, 1, 9, 21), (2, 4, 1, 21), (4, 9, 21), (9, 21), (21,), (1, 1, 1, 21)):
         bias = random.normal(size=shape)
         out, lse = rapt.attention(q, k, v, bias=bias, return_lse=True)

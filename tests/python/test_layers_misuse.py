@@ -75,7 +75,7 @@ def dequantize(**change: Any) -> Any:
 
 SCORES = ["scale", "softcap", "query_scales", "alibi_slopes", "sinks", "bias", "mask", "causal", "causal_offset",
           "window_left", "window_right", "window_chunk", "kv_lengths"]  # fmt: skip
-CALLS = {
+CALLS: dict[str, tuple[Call, list[str]]] = {
     "attention": (attention, ["q", "k", "v", *SCORES, "packed_keys", "return_lse", "out", "threads", "arithmetic", "out_type",
                               "k_scales", "scale_group"]),
     "packed keys": (packed_attention, ["q", "k", "v", "packed_keys", "kv_lengths"]),
@@ -104,7 +104,7 @@ def test_odd_arguments(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_library.C, "rapt_status_text", lambda status: pytest.fail(f"status {status} has C's words"))
     if not name.startswith("pack_"):
         function()
-    wrong = []
+    wrong: list[tuple[str, Any, Exception]] = []
     for argument in arguments:
         for odd in [*ODD, np.ma.masked_array(ones(2, 4)), np.nan, -1, [-1], [10**30], [None], ["a"], [[]]]:
             try:

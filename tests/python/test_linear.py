@@ -249,7 +249,7 @@ def test_forms_of_tensors(random: Random) -> None:
     assert same(out, exact(x, w))
     x, w = layer(random, type="bf16")
     expected = rapt.linear(x, w)
-    assert same(rapt.linear(bf16_tensor(x), rapt.pack_weights(bf16_tensor(w))), expected)
+    assert same(rapt.linear(x, rapt.pack_weights(bf16_tensor(w))), expected)
     lists = rapt.linear([[1, 2.0]], [[3.0, 4]])
     assert lists.dtype == np.float64 and lists.tolist() == [[11.0]]
 

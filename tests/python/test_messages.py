@@ -112,7 +112,8 @@ ONLY_ATTENTION: list[tuple[Call, Status | None, str]] = [
     (lambda: rapt.pack_keys(np.ones(3, F)), None, "k has 1 dimensions, not 2 to 31"),
     (lambda: rapt.pack_keys(np.ones((3, 0), F)), None, "k has rows of 0 elements, not of 1 to 1048576"),
     (lambda: rapt.pack_keys(np.ones((1, 2**20 + 1), F)), None, "k has rows of 1048577 elements, not of 1 to 1048576"),
-    (lambda: rapt.pack_keys(np.ones((3, 4), np.int16)), None, "k has elements of int16, which rapt lacks"),
+    (lambda: rapt.pack_keys(np.ones((3, 4), np.int16)), None,
+     "k has elements of int16, which rapt lacks: np.asarray(k, np.float32) has numbers of f32"),
 ]  # fmt: skip
 
 
@@ -296,6 +297,28 @@ def test_every_text_is_here() -> None:
     provoked = {status for *_, status, _ in ATTENTION + ONLY_ATTENTION + LINEAR + ROWS if status is not None}
     # The first is mended without a message. rope and the levels have texts of their own for the others.
     assert set(Status) - provoked == {Status.WORKSPACE, Status.FREQUENCIES, Status.ISA_NAME}
+
+
+def test_ways_out() -> None:
+    """A common mistake is told what to write in its place."""
+    q, scales = rapt.quantize_rows(W)
+    dequantize_rows: Call = rapt.dequantize_rows
+    pack_quantized: Call = rapt.pack_quantized
+    wrong: list[tuple[Call, str]] = [
+        (lambda: rapt.softmax([1, 2, 3]), "x has elements of int64, which rapt lacks: np.asarray(x, np.float32) has "),
+        (
+            lambda: rapt.dot(np.ones(3, int), np.ones(3, int)),
+            "a has elements of int64, which rapt lacks: np.asarray(a, ",
+        ),
+        (lambda: rapt.linear(W, np.ones((3, 32), bool)), "w has elements of bool, which rapt lacks: np.asarray(w, "),
+        (lambda: dequantize_rows(q, scales), "not one of i8, i4, u4: it comes after q and before scales"),
+        (lambda: pack_quantized(q, scales), "not one of i8, i4, u4: it comes after q and before scales"),
+    ]
+    for call, words in wrong:
+        with pytest.raises(TypeError, match=re.escape(words)):
+            call()
+    with pytest.raises(TypeError, match="x has elements of complex64, which rapt lacks$"):
+        rapt.softmax(np.ones(3, np.complex64))
 
 
 def test_levels() -> None:

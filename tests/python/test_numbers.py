@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dlpack import Tensor, bf16_tensor
+from dlpack import OldTensor, Tensor, bf16_tensor
 from kinds import Array, Call
 
 import rapt
@@ -19,9 +19,9 @@ def bf16(x: Array) -> Any:
 FORMS: dict[str, Call] = {
     "f64": lambda x: x.astype(np.float64),
     "f16": lambda x: x.astype(np.float16),
-    "bf16": bf16,
-    "strided bf16": lambda x: np.repeat(bf16(x), 2, axis=-1)[..., ::2],
     "bf16 by DLPack": lambda x: bf16_tensor(bf16(x)),
+    "bf16 by an old DLPack": lambda x: bf16_tensor(bf16(x), OldTensor),
+    "strided bf16": lambda x: bf16_tensor(np.repeat(bf16(x), 2, axis=-1)[..., ::2]),
     "f16 by DLPack": lambda x: Tensor(x.astype(np.float16)),
     "f64 by DLPack": lambda x: Tensor(x.astype(np.float64)),
     "list": lambda x: x.tolist(),
@@ -92,11 +92,28 @@ def test_integers_are_numbers(number: Any) -> None:
 
 
 def test_uint16_of_dlpack_is_no_bf16() -> None:
-    bits = Tensor(np.ones((4, 4), np.uint16))
-    calls: list[Call] = [lambda: rapt.softmax(bits), lambda: rapt.softmax(np.zeros((4, 4)), bias=bits)]
-    for call in calls:
+    """DLPack tells them apart: no tensor of integers is a tensor of bf16, and next to the tensors they are numbers."""
+    integers = np.arange(4, dtype=np.uint16)
+    for kind in (Tensor, OldTensor):
         with pytest.raises(TypeError, match="element type"):
-            call()
+            rapt.softmax(kind(integers))
+        for call, name, shape in CALLS:
+            of_integers = kind(np.resize(integers, shape))
+            assert np.array_equal(call(**{name: of_integers}), call(**{name: np.resize(integers, shape).astype("f4")}))
+
+
+@pytest.mark.parametrize("call, name, shape", CALLS)
+def test_uint16_of_numpy_is_refused(call: Call, name: str, shape: tuple[int, ...]) -> None:
+    """They may be integers or the bits of bf16: read wrongly, they would change a result without a word."""
+    numbers = np.resize(np.arange(4, dtype=np.uint16), shape)
+    for given in (numbers, np.repeat(numbers, 2, axis=-1)[..., ::2], memoryview(numbers), list(numbers)):  # type: ignore[arg-type]
+        with pytest.raises(
+            TypeError, match=rf"{name} has elements of uint16, .*rapt.convert\({name}, \"f32\"\) of bf16"
+        ):
+            call(**{name: given})
+    assert np.array_equal(call(**{name: numbers.astype(np.float32)}), call(**{name: numbers.astype(np.int64)}))
+    bits = bf16(np.resize(VALUES, shape))
+    assert np.array_equal(call(**{name: rapt.convert(bits, "f32")}), call(**{name: np.resize(VALUES, shape)}))
 
 
 def test_bf16_of_ml_dtypes() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kinds import Array, Call
+from kinds import Array, Call, Random
 
 import rapt
 from rapt import _threads
@@ -355,16 +355,20 @@ def test_calls_while_the_interpreter_ends() -> None:
     assert answer.stdout == "True\n"
 
 
+def test_more_threads_than_tasks(random: Random) -> None:
+    for size in (4, 300):  # one task, and several
+        x = random.normal(size=(size, size)).astype(np.float32)
+        for threads in (2**16, 2**70):
+            assert np.array_equal(rapt.linear(x, x, threads=threads), rapt.linear(x, x))
+            assert np.array_equal(rapt.attention(x, x, x, threads=threads), rapt.attention(x, x, x))
+            call = rapt.prepare(rapt.linear, x, x, threads=threads)
+            assert np.array_equal(call(), rapt.linear(x, x))
+
+
 def test_threads_argument() -> None:
     assert _threads.thread_count(None, work=1000) == 1
     assert _threads.thread_count(None) >= 1 and _threads.thread_count(7, work=1) == 7
-    wrong: list[tuple[type[Exception], Any]] = [
-        (ValueError, 0),
-        (ValueError, -1),
-        (TypeError, 1.5),
-        (TypeError, "2"),
-        (ValueError, 10**400),
-    ]
+    wrong: list[tuple[type[Exception], Any]] = [(ValueError, 0), (ValueError, -1), (TypeError, 1.5), (TypeError, "2")]
     for error, threads in wrong:
         with pytest.raises(error, match="threads"):
             _threads.thread_count(threads)

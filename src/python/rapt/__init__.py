@@ -5,11 +5,16 @@ ml_dtypes' bfloat16, or DLPack's. Inputs are read where they are, or copied wher
 Results are tensors of PyTorch where the first tensor is one, and NumPy arrays otherwise. A tensor of PyTorch that requires a
 gradient is a ValueError: rapt.torch has gradients.
 
+A bf16 tensor of another library, such as JAX's, gives arrays of ml_dtypes' bfloat16, which is also JAX's. Where ml_dtypes
+cannot be imported, a new array of bf16 is then a TypeError.
+
 Numbers next to the tensors (bias, sinks, slopes, scales) are arrays, tensors or lists of any integers or floating-point
-numbers. They are converted to the arithmetic type, which is f64 for tensors of f64 and f32 for all others.
+numbers. They are converted to the arithmetic type, which is f64 for tensors of f64 and f32 for all others. NumPy's uint16 is
+a TypeError there, because it may be integers or the bits of bf16.
 
 `out` has the shape and the type of the result, contiguous rows and no negative stride. The function then returns it. `out`
-overlaps an input only where the function says so.
+overlaps an input only where the function says so. A read-only `out` is a ValueError: an array of JAX is one, and so is a
+tensor with a DLPack before 1.0, unless it is NumPy's or PyTorch's.
 
 A bad argument is a ValueError, and a type that a function lacks is a TypeError, as a masked array is. The GIL is free while
 the library computes. On vector levels, Ctrl-C ends a long call within a fifth of a second, but for a row, a task, a copy, or

@@ -21,7 +21,7 @@ def shown(x: object) -> str:
         return f"an {type(x).__name__} of too many digits"
 
 
-def integer(x: Any, name: str, least: int = 0, most: int = LARGEST) -> int:
+def integer(x: Any, name: str, least: int = 0, most: float = LARGEST) -> int:
     """An int, or what stands for one without rounding, such as np.int64."""
     if type(x) is not int:
         try:

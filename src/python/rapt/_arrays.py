@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import importlib
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar, Union
 
 import numpy as np
@@ -14,6 +16,7 @@ import numpy.typing as npt
 from ._library import BF16, F16, F32, F64, I8, REPEAT, MatrixStrides, Strides
 
 Array = npt.NDArray[Any]
+_DTypes = dict[tuple[int, int], "np.dtype[Any]"]
 
 
 class SupportsDLPack(Protocol):
@@ -41,7 +44,7 @@ TensorLike = Union[npt.ArrayLike, SupportsDLPack]
 Output = Union[Array, SupportsDLPack]
 Torch = TypeVar("Torch", bound=TorchTensor)
 
-# NumPy has no bf16: an array of uint16 holds its bits, and ml_dtypes names its own type "bfloat16".
+# NumPy has no bf16: a tensor of uint16 holds its bits, and ml_dtypes names its own type "bfloat16".
 TYPES = {"float32": F32, "float64": F64, "float16": F16, "uint16": BF16, "bfloat16": BF16, "int8": I8}
 SUFFIXES = {F32: "f32", F64: "f64", F16: "f16", BF16: "bf16", I8: "i8"}
 OUT_TYPES = {None: 0, "f32": F32, "f64": F64, "f16": F16, "bf16": BF16}
@@ -49,6 +52,9 @@ OUT_TYPES = {None: 0, "f32": F32, "f64": F64, "f16": F16, "bf16": BF16}
 _TYPES_OF_DTYPES = {np.dtype(name): rapt_type for name, rapt_type in TYPES.items() if name != "bfloat16"}
 DTYPES = {rapt_type: dtype for dtype, rapt_type in _TYPES_OF_DTYPES.items()}
 _BOOL, _UINT8, _UINT16 = np.dtype(np.bool_), np.dtype(np.uint8), np.dtype(np.uint16)
+# bf16 of another library, which is never taken for integers. Its results have ml_dtypes' type, where that can be imported.
+_BF16_BITS = np.dtype([("bfloat16", np.uint16)])
+_TYPES_OF_DTYPES[_BF16_BITS] = BF16
 
 
 _whole = (ctypes.c_char * 0).from_buffer
@@ -67,7 +73,7 @@ def arithmetic_type(rapt_type: int) -> int:
 
 
 class _Tensor(ctypes.Structure):
-    """DLManagedTensor of DLPack, as far as it is read."""
+    """DLTensor of DLPack."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -83,20 +89,39 @@ class _Tensor(ctypes.Structure):
     ]
 
 
-# Keys are DLDataTypeCode and bits. DLPack has codes for both bf16 and uint16; NumPy's uint16 means bf16 here.
-_DLPACK_INTEGERS = {
-    (0, 8): "int8", (0, 16): "int16", (0, 32): "int32", (0, 64): "int64",
-    (1, 8): "uint8", (1, 16): "uint16", (1, 32): "uint32", (1, 64): "uint64",
-}  # fmt: skip
-_DLPACK_DTYPES = _DLPACK_INTEGERS | {
-    (2, 32): "float32", (2, 64): "float64", (2, 16): "float16", (4, 16): "uint16", (6, 8): "bool",
-}  # fmt: skip
-del _DLPACK_DTYPES[1, 16]
-_CPU = 1
+class _VersionedTensor(ctypes.Structure):
+    """DLManagedTensorVersioned, which DLPack has from 1.0 on. DLManagedTensor begins with its tensor."""
 
-_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_capsule_pointer.restype = ctypes.c_void_p
-_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    ]
+
+
+# Keys are DLDataTypeCode and bits. DLPack has codes for both bf16 and uint16; a tensor of NumPy's uint16 means bf16 here.
+_DLPACK_INTEGERS: _DTypes = {
+    (0, 8): np.dtype("int8"), (0, 16): np.dtype("int16"), (0, 32): np.dtype("int32"), (0, 64): np.dtype("int64"),
+    (1, 8): np.dtype("uint8"), (1, 16): np.dtype("uint16"), (1, 32): np.dtype("uint32"), (1, 64): np.dtype("uint64"),
+}  # fmt: skip
+_DLPACK_NUMBERS: _DTypes = {
+    **_DLPACK_INTEGERS,
+    (2, 32): np.dtype("float32"), (2, 64): np.dtype("float64"), (2, 16): np.dtype("float16"), (4, 16): _BF16_BITS,
+    (6, 8): _BOOL,
+}  # fmt: skip
+_DLPACK_TENSORS: _DTypes = {key: dtype for key, dtype in _DLPACK_NUMBERS.items() if dtype != _UINT16}
+_CPU = 1
+_READ_ONLY, _IS_COPIED = 1, 2  # flags of DLPack
+_VERSION = (1, 0)  # the latest of DLPack that is read
+
+# Attributes of ctypes.pythonapi are shared with other packages, which may change their types. These are not.
+_capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 
 
 class _Memory:
@@ -113,32 +138,52 @@ def _torch_of(x: Any) -> Any:
     return torch if isinstance(x, getattr(torch, "Tensor", ())) else None
 
 
-def _from_torch(torch: Any, x: Any, name: str, dtypes: Mapping[tuple[int, int], str]) -> Array:
+def _from_torch(torch: Any, x: Any, name: str, dtypes: _DTypes) -> Array:
     """As by DLPack, in a fifth of the time."""
     try:
         if x.requires_grad:
             raise ValueError(f"{name} requires a gradient, which would be lost: use rapt.torch, or {name}.detach()")
-        if x.dtype is torch.bfloat16 and dtypes is _DLPACK_DTYPES:
+        if x.dtype is torch.bfloat16 and dtypes is not _DLPACK_INTEGERS:
             bits: Array = x.view(torch.int16).numpy()
-            return bits.view(np.uint16)
+            return bits.view(_UINT16 if dtypes is _DLPACK_TENSORS else _BF16_BITS)
         array: Array = x.numpy()
-        if array.dtype != _UINT16:  # which is bf16 in arrays
+        if array.dtype != _UINT16:  # which would be bf16 in a tensor
             return array
     except (TypeError, RuntimeError):  # not dense, not of the CPU, of a type that NumPy lacks, or a view that negates
         if x.is_neg():
             raise ValueError(f"{name} is a view of negated numbers: use {name}.resolve_neg()") from None
-    return _from_dlpack(x, name, dtypes)
+    # PyTorch's capsules may have no flags, but its memory may be written.
+    return _from_dlpack(x, name, dtypes, 0)
 
 
-def _from_dlpack(x: Any, name: str, dtypes: Mapping[tuple[int, int], str]) -> Array:
+def _capsule(x: Any) -> Any:
+    try:
+        return x.__dlpack__(max_version=_VERSION)
+    except TypeError:  # from before DLPack 1.0, or what the next call raises too
+        return x.__dlpack__()
+
+
+def _tensor_of(capsule: Any, flags: int) -> tuple[_Tensor, int]:
+    """The tensor of a capsule and its flags, which are `flags` for a capsule that has none."""
+    if _capsule_name(capsule) != b"dltensor_versioned":
+        pointer = _capsule_pointer(capsule, b"dltensor")
+        return ctypes.cast(pointer, ctypes.POINTER(_Tensor)).contents, flags
+    pointer = _capsule_pointer(capsule, b"dltensor_versioned")
+    versioned = ctypes.cast(pointer, ctypes.POINTER(_VersionedTensor)).contents
+    if versioned.major > _VERSION[0]:
+        raise ValueError(f"version {versioned.major}.{versioned.minor} of DLPack, and rapt reads 1")
+    return versioned.tensor, versioned.flags
+
+
+def _from_dlpack(x: Any, name: str, dtypes: _DTypes, flags_if_none: int = _READ_ONLY) -> Array:
+    """x in its own memory, read-only where it, or a capsule from before DLPack 1.0, does not say that it may be written."""
     try:
         # The capsule is read, but not consumed: it frees the tensor when NumPy drops it.
-        capsule = x.__dlpack__()
-        pointer = _capsule_pointer(capsule, b"dltensor")
+        capsule = _capsule(x)
+        tensor, flags = _tensor_of(capsule, flags_if_none)
     except Exception as error:
         kind = TypeError if isinstance(error, (TypeError, AttributeError)) else ValueError
         raise kind(f"{name} gives no tensor by DLPack: {error}") from None
-    tensor = ctypes.cast(pointer, ctypes.POINTER(_Tensor)).contents
     if tensor.device_type != _CPU:
         raise ValueError(f"{name} is not in the memory of the CPU")
     dtype = dtypes.get((tensor.code, tensor.bits))
@@ -147,23 +192,36 @@ def _from_dlpack(x: Any, name: str, dtypes: Mapping[tuple[int, int], str]) -> Ar
     if not 0 <= tensor.ndim <= 32:
         raise ValueError(f"{name} has {tensor.ndim} dimensions, not 0 to 32")
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
-    size = np.dtype(dtype).itemsize
+    size = dtype.itemsize
     strides = tuple(tensor.strides[i] * size for i in range(tensor.ndim)) if tensor.strides else None
     if 0 in shape:
-        return np.empty(shape, dtype)
-    if not tensor.data or min(shape, default=1) < 0:
+        array = np.empty(shape, dtype)
+    elif not tensor.data or min(shape, default=1) < 0:
         raise ValueError(f"{name} has the shape {shape} and no memory")
-    interface = {
-        "version": 3,
-        "shape": shape,
-        "typestr": np.dtype(dtype).str,
-        "data": (tensor.data + tensor.byte_offset, False),
-        "strides": strides,
-    }
-    return np.asarray(_Memory(capsule, interface))
+    else:
+        interface = {
+            "version": 3,
+            "shape": shape,
+            "typestr": f"|V{size}" if dtype is _BF16_BITS else dtype.str,
+            "data": (tensor.data + tensor.byte_offset, bool(flags & (_READ_ONLY | _IS_COPIED))),
+            "strides": strides,
+        }
+        array = np.asarray(_Memory(capsule, interface))
+    if dtype is _BF16_BITS and dtypes is _DLPACK_TENSORS:
+        dtype = _bfloat16() or dtype
+    return array.view(dtype)
 
 
-def as_array(x: Any, name: str, dtypes: Mapping[tuple[int, int], str] = _DLPACK_DTYPES) -> Array:
+@functools.lru_cache(None)
+def _bfloat16() -> Any:
+    """ml_dtypes' type, which JAX and TensorFlow have too; None where it cannot be imported."""
+    try:
+        return np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+    except ImportError:
+        return None
+
+
+def as_array(x: Any, name: str, dtypes: _DTypes = _DLPACK_TENSORS) -> Array:
     """x as a NumPy array over the same memory."""
     if type(x) is np.ndarray:
         array = x
@@ -200,9 +258,14 @@ def _new_array(x: Any, name: str) -> Array:
 
 def as_output(x: Any, name: str = "out") -> Array:
     """The memory of an array or a tensor. Results in a new array of a list's numbers would be lost."""
-    if not isinstance(x, np.ndarray) and not _is_tensor(x):
+    if isinstance(x, np.ndarray):
+        return as_array(x, name)
+    if not _is_tensor(x):
         raise TypeError(f"{name} is a {type(x).__name__}, not an array")
-    return as_array(x, name)
+    array = as_array(x, name)
+    if not array.flags.writeable:
+        raise ValueError(f"{name} is read-only, or its library has a DLPack before 1.0, which may not say that it is")
+    return array
 
 
 def in_kind_of(x: Any, array: Array) -> Any:
@@ -212,27 +275,40 @@ def in_kind_of(x: Any, array: Array) -> Any:
     torch = _torch_of(x)
     if torch is None:
         return array
-    if array.dtype == _UINT16:
+    if _type_of(array.dtype) == BF16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 
 
+def _type_of(dtype: np.dtype[Any]) -> int | None:
+    rapt_type = _TYPES_OF_DTYPES.get(dtype)
+    return TYPES.get(dtype.name) if rapt_type is None else rapt_type
+
+
 def element_type(array: Array, name: str) -> int:
-    rapt_type = _TYPES_OF_DTYPES.get(array.dtype)
+    rapt_type = _type_of(array.dtype)
     if rapt_type is None:
-        rapt_type = TYPES.get(array.dtype.name)
-    if rapt_type is None:
-        raise TypeError(f"{name} has elements of {array.dtype.name}, which rapt lacks")
+        cure = f": np.asarray({name}, np.float32) has numbers of f32" if array.dtype.kind in "biuf" else ""
+        raise TypeError(f"{name} has elements of {array.dtype.name}, which rapt lacks{cure}")
     return rapt_type
 
 
+def widened(bf16: Array) -> Array:
+    return np.asarray(bf16.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
 def as_numbers(x: Any, name: str, rapt_type: int) -> Array:
-    """Numbers next to the tensors, in the type that the library reads. f16 and bf16 (uint16 too) are widened."""
-    array = as_array(x, name)
+    """Numbers next to the tensors, in the type that the library reads. f16 and bf16 are widened."""
+    array = as_array(x, name, _DLPACK_NUMBERS)
     if array.dtype == DTYPES[rapt_type]:
         return array
-    if TYPES.get(array.dtype.name) == BF16:
-        array = np.asarray(array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    if array.dtype == _UINT16 and (isinstance(x, np.ndarray) or not _is_tensor(x)):
+        raise TypeError(
+            f"{name} has elements of uint16, which may be integers or the bits of bf16: {name}.astype(np.float32) is of "
+            f'integers, rapt.convert({name}, "f32") of bf16'
+        )
+    if array.dtype != _UINT16 and _type_of(array.dtype) == BF16:
+        array = widened(array)
     elif array.dtype.kind not in "fiu":
         raise TypeError(f"{name} has elements of {array.dtype.name}, not numbers")
     with np.errstate(over="ignore"):  # beyond f32 is infinite
@@ -264,9 +340,12 @@ def writable(array: Array, name: str) -> Array:
 
 
 def empty(shape: tuple[int, ...], rapt_type: int, like: Array | None = None) -> Array:
-    """A new array; `like` tells which of the two dtypes of bf16 its elements have."""
-    if rapt_type == BF16 and like is not None and like.dtype.name == "bfloat16":
-        return np.empty(shape, like.dtype)
+    """A new array; `like` tells which dtype of bf16 its elements have."""
+    if rapt_type == BF16 and like is not None:
+        if like.dtype == _BF16_BITS:
+            raise TypeError("a result of bf16 has no type in NumPy: install ml_dtypes, or give `out`")
+        if like.dtype.name == "bfloat16":
+            return np.empty(shape, like.dtype)
     return np.empty(shape, DTYPES[rapt_type])
 
 
@@ -324,7 +403,8 @@ def may_overlap(array: Array, result: Array) -> bool:
     if not np.may_share_memory(array, result):
         return False
     try:
-        return np.shares_memory(array, result, max_work=10**6)
+        most: Any = 10**6  # for which NumPy's annotations have -1 and 0 only
+        return np.shares_memory(array, result, max_work=most)
     except Exception:  # too many strides to decide
         return True
 

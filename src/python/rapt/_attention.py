@@ -1,3 +1,4 @@
+# mypy: no-warn-unused-ignores
 """Attention and its gradient."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: no-warn-unused-ignores
 """Products of an activation with a second tensor, as in SwiGLU and GeGLU."""
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ Activation = Literal["silu", "gelu", "gelu_tanh"]
 
 def _inputs(gate: Any, up: TensorLike) -> tuple[Rows, Rows, int]:
     of_gate, of_up = input_rows(gate, "gate"), input_rows(up, "up")
-    if of_gate.array.dtype != of_up.array.dtype:
+    rapt_type = element_type(of_gate.array, "gate")
+    if element_type(of_up.array, "up") != rapt_type:
         raise TypeError(f"gate and up have elements of {of_gate.array.dtype.name} and {of_up.array.dtype.name}")
     if of_gate.array.shape != of_up.array.shape:
         raise ValueError(f"gate has the shape {of_gate.array.shape} and up {of_up.array.shape}")
-    rapt_type = element_type(of_gate.array, "gate")
     if rapt_type not in (F32, F64, F16, BF16):
         raise TypeError(f"gate has elements of {of_gate.array.dtype.name}, and gated has f32, f64, f16 and bf16")
     return of_gate, of_up, rapt_type

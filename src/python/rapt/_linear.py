@@ -1,3 +1,4 @@
+# mypy: no-warn-unused-ignores
 """Linear layers."""
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ._arrays import (
     as_array,
     as_integers,
     as_numbers,
+    as_output,
     as_rows,
     broadcast,
     element_type,
@@ -30,6 +32,7 @@ from ._arrays import (
     given_rows,
     in_kind_of,
     input_matrix,
+    widened,
 )
 from ._library import ARITHMETIC, BF16, F16, F32, F64, I4, I8, U4, C, LinearOptions, MatrixStrides, check, count
 from ._linear_errors import error
@@ -237,6 +240,12 @@ def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[Array, Arra
     return in_kind_of(x, q), in_kind_of(x, scales)
 
 
+def _integers(type: Any) -> int:
+    if not isinstance(type, str):
+        raise TypeError(f"type is {shown(type)}, not one of {', '.join(QUANTIZED)}: it comes after q and before scales")
+    return choice(QUANTIZED, "type", type)
+
+
 def _rows_of_integers(q: Any, type: str, in_features: int | None) -> tuple[Array, int]:
     """q as a contiguous matrix, and how many inputs its rows have."""
     matrix = _matrix(q, "q")
@@ -293,7 +302,7 @@ def dequantize_rows(
     >>> rapt.dequantize_rows(q, "i8", scales)
     array([[ 1.007874, -2.015748,  4.      ]], dtype=float32)
     """
-    q_type = choice(QUANTIZED, "type", type)
+    q_type = _integers(type)
     y_type = type_choice({None: F32, **_NUMBERS}, "out_type", out_type)
     group = integer(group, "group")
     matrix, inputs = _rows_of_integers(q, type, in_features)
@@ -301,7 +310,7 @@ def dequantize_rows(
     groups = 0 if inputs == 0 else -(-inputs // (group or inputs))
     shape = len(matrix), groups
     of_groups = [
-        None if x is None else np.ascontiguousarray(broadcast(as_numbers(x, name, F32), shape, name))
+        None if x is None else np.ascontiguousarray(broadcast(_wide_scales(x, name), shape, name))
         for name, x in (("scales", scales), ("offsets", offsets))
     ]
     of_groups.insert(1, None if zeros is None else _zeros(zeros, shape))
@@ -321,11 +330,16 @@ def dequantize_rows(
 
 
 def _scales(x: Any, name: str) -> Array:
-    """f16 and bf16 as they are; other numbers become f32."""
+    """A tensor of f16 or bf16 as it is; other numbers become f32."""
     array = as_array(x, name)
     if array.dtype == np.uint16 or array.dtype.name in ("float16", "bfloat16"):
         return array
     return as_numbers(array, name, F32)
+
+
+def _wide_scales(x: Any, name: str) -> Array:
+    numbers = _scales(x, name)
+    return widened(numbers) if element_type(numbers, name) == BF16 else as_numbers(numbers, name, F32)
 
 
 def pack_quantized(
@@ -354,7 +368,7 @@ def pack_quantized(
     >>> rapt.linear(np.array([1, 2, 3], np.float32), rapt.pack_quantized(q, "i4", scales, in_features=3))
     array([ 7., 14., 21.], dtype=float32)
     """
-    w_type = choice(QUANTIZED, "type", type)
+    w_type = _integers(type)
     scale_group = integer(scale_group, "scale_group")
     if scale_group not in SCALE_GROUPS:
         raise ValueError(f"scale_group is {scale_group}, not one of {', '.join(map(str, SCALE_GROUPS))}")
@@ -488,8 +502,10 @@ class _Call:
         if y_rows is not None:
             if out is None:
                 raise ValueError("y_rows names rows of out, which is missing")
-            out = _matrix(out, "out")
-            shape: tuple[int, ...] = (len(out), self.outputs)
+            of_out = as_output(out)
+            if of_out.ndim != 2:
+                raise ValueError(f"out has {of_out.ndim} dimensions, not 2")
+            shape: tuple[int, ...] = (len(of_out), self.outputs)
         else:
             shape = (*self.rows_shape, self.outputs)
         if out is None:

@@ -1,3 +1,4 @@
+# mypy: no-warn-unused-ignores
 """rms_norm, layer_norm and their gradients, over the last dimension."""
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _prepare(
     sums = None
     if residual is not None:
         given = as_output(residual, "residual")
-        if given.dtype != rows.array.dtype:
+        if element_type(given, "residual") != rapt_type:
             raise TypeError(f"x has elements of {rows.array.dtype.name} and residual {given.dtype.name}")
         sums = given_rows(given, "residual", rows.array.shape, rapt_type)
         options.residual, options.residual_stride = sums.address, sums.stride

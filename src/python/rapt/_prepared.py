@@ -1,3 +1,4 @@
+# mypy: no-warn-unused-ignores
 """Calls whose arguments are checked once, and that run many times on the same arrays.
 
 A module joins in two steps. It divides a function f into _prepare_f and f itself, which returns _prepare_f(...)(). Then it

@@ -1,3 +1,4 @@
+# mypy: no-warn-unused-ignores
 """Rotary position embedding."""
 
 from __future__ import annotations

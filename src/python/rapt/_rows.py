@@ -1,3 +1,4 @@
+# mypy: no-warn-unused-ignores
 """Softmax and its relatives over one dimension."""
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from ._arrays import (
     input_rows,
     output_rows,
     row_stride,
+    writable,
 )
 from ._errors import error
 from ._library import BF16, C, CAUSAL, F16, F32, F64, REPEAT, SoftmaxOptions, check
@@ -241,9 +243,11 @@ def _prepare_rows(
         empty_rows_are_zero,
     )  # fmt: skip
     is_last = axis == array.ndim - 1
-    flat = output_rows(out if is_last else None, rows, rapt_type)
-    result = flat.array
-    if not is_last:
+    if is_last:
+        flat = output_rows(out, rows, rapt_type)
+        result = flat.array
+    else:
+        flat = Rows(empty(array.shape, rapt_type), rows.rows, rows.cols, rows.cols)
         shape = list(array.shape[:-1])
         shape.insert(axis, array.shape[-1])
         result = _any_output(out, tuple(shape), rapt_type, array)
@@ -261,7 +265,7 @@ def _prepare_rows(
     if is_last:
         return call
     copy_in = (array, np.moveaxis(as_array(x, "x"), axis, -1))
-    copy_out = (np.moveaxis(result, axis, -1), flat.array)
+    copy_out = (np.moveaxis(result.view(flat.array.dtype), axis, -1), flat.array)
     return Prepared(_run_along, (call.status, copy_in, copy_out), returned, kept, failed=_failed)
 
 
@@ -288,9 +292,7 @@ def _any_output(out: Any, shape: tuple[int, ...], rapt_type: int, like: Array) -
         raise ValueError(f"out has the shape {result.shape}, not {shape}")
     if element_type(result, "out") != rapt_type:
         raise TypeError(f"out has elements of {result.dtype.name}, and x of {like.dtype.name}")
-    if not result.flags.writeable:
-        raise ValueError("out is read-only")
-    return result
+    return writable(result, "out")
 
 
 # fmt: off

@@ -24,7 +24,7 @@ _RUN, _GROWTH = 0.04, 16
 def thread_count(threads: int | None, work: float = float("inf")) -> int:
     """None: one per CPU that this process may use, or 1 where `work` (multiplications with an addition) is too little."""
     if threads is not None:
-        return integer(threads, "threads", 1)
+        return integer(threads, "threads", 1, float("inf"))  # a call has no more than its tasks
     if work < PAYS:
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

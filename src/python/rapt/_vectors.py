@@ -1,3 +1,4 @@
+# mypy: no-warn-unused-ignores
 """Dot products, scaling, exponentials, activations and their gradients, argmax and conversions."""
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ._arrays import (
     in_kind_of,
     may_overlap,
     refuse_overlap,
+    writable,
 )
 from ._library import BF16, C, F16, F32, F64
 from ._pieces import PIECE, in_pieces, run_all
@@ -62,12 +64,13 @@ def _vector(x: TensorLike, name: str) -> Array:
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
-def _pair_suffix(a: Array, b: Array, names: str) -> str:
+def _pair_suffix(a: Array, b: Array, of_a: str, of_b: str) -> str:
     if a.dtype == _UINT8 and b.dtype == _INT8:
         return "u8i8"
-    if a.dtype != b.dtype:
-        raise TypeError(f"{names} have elements of {a.dtype.name} and {b.dtype.name}")
-    return SUFFIXES[element_type(a, names)]
+    rapt_type = element_type(a, of_a)
+    if element_type(b, of_b) != rapt_type:
+        raise TypeError(f"{of_a} and {of_b} have elements of {a.dtype.name} and {b.dtype.name}")
+    return SUFFIXES[rapt_type]
 
 
 def dot(a: TensorLike, b: TensorLike) -> float | int:
@@ -79,9 +82,8 @@ def dot(a: TensorLike, b: TensorLike) -> float | int:
     of_a, of_b = _vector(a, "a"), _vector(b, "b")
     if len(of_a) != len(of_b):
         raise ValueError(f"a has {len(of_a)} elements and b {len(of_b)}")
-    total: float | int = getattr(C, f"rapt_dot_{_pair_suffix(of_a, of_b, 'a and b')}")(
-        address(of_a), address(of_b), len(of_a)
-    )
+    function = getattr(C, f"rapt_dot_{_pair_suffix(of_a, of_b, 'a', 'b')}")
+    total: float | int = function(address(of_a), address(of_b), len(of_a))
     return total
 
 
@@ -101,7 +103,7 @@ def dot_rows(query: Any, rows: TensorLike, scale: float = 1.0, out: Any = None) 
     vector, matrix = _vector(query, "query"), as_array(rows, "rows")
     if matrix.ndim != 2 or matrix.shape[1] != len(vector):
         raise ValueError(f"rows has the shape {matrix.shape}, and query {len(vector)} elements")
-    suffix = _pair_suffix(vector, matrix, "query and rows")
+    suffix = _pair_suffix(vector, matrix, "query", "rows")
     factor = number(scale, "scale")
     if matrix.strides[1] != matrix.itemsize or matrix.strides[0] % matrix.itemsize != 0:
         matrix = np.ascontiguousarray(matrix)
@@ -352,8 +354,10 @@ def argmax(x: TensorLike, out: Any = None) -> Any:
         raise TypeError(f"out has elements of {result.dtype.name}, not {np.dtype(np.intp).name}")
     if result.shape != array.shape[:-1]:
         raise ValueError(f"out has the shape {result.shape}, not {array.shape[:-1]}")
-    if not (result.flags.c_contiguous and result.flags.writeable) or may_overlap(result, array):
-        raise ValueError("out is not contiguous, read-only, or overlaps x")
+    if not writable(result, "out").flags.c_contiguous:
+        raise ValueError("out is not contiguous")
+    if may_overlap(result, array):
+        raise ValueError("out overlaps x")
     flat = result.reshape(-1)
     for row in range(flat.size):
         flat[row] = function(first + row * step, cols)
