@@ -117,5 +117,28 @@ TEST_CASE("speculative decoding has greedy decoding's tokens and logits") {
   CHECK(rejected > 0);
 }
 
+TEST_CASE("numbers of a plan cannot wrap around") {
+  const decoder::ShortModel &model = decoder::short_models().front();
+  const std::size_t largest = static_cast<std::size_t>(-1);
+  for (const std::size_t new_tokens : {largest, largest - 35, largest - 36, std::size_t{1} << 24}) {
+    decoder::Plan plan = decoder::short_plan();
+    plan.new_tokens = new_tokens;
+    CAPTURE(new_tokens);
+    CHECK_THROWS_AS(decoder::decode_short(model, plan), decoder::Refused);
+  }
+  decoder::Plan plan = decoder::short_plan();
+  plan.chunk = plan.drafts = largest;
+  check(model, decoder::decode_short(model, plan));
+}
+
+TEST_CASE("a cache that no memory holds is refused") {
+  decoder::Config config;
+  config.layers = 1;
+  config.kv_heads = config.head_dim = 4096;
+  // 2^64 bytes of keys in f32: the product of the sizes is 0.
+  CHECK_THROWS_AS(decoder::Cache(config, RAPT_F32, std::size_t{1} << 14, std::size_t{1} << 24),
+                  std::bad_alloc);
+}
+
 }  // namespace
 }  // namespace rapt::test

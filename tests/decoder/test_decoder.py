@@ -359,6 +359,9 @@ def test_command_line_is_refused(tmp_path: Path) -> None:
     model = make(tmp_path)
     for arguments, message in (
         (["--tokens", "1,x"], "--tokens"),
+        (["--tokens", "1,"], "--tokens"),
+        (["--tokens", ",1"], "--tokens"),
+        (["--tokens=-1"], "--tokens"),
         (["--tokens", "256"], "256"),
         (["--tokens", ""], "no tokens"),
         (["--tokens", "1", "--generate", 2000], "positions"),
@@ -374,6 +377,48 @@ def test_command_line_is_refused(tmp_path: Path) -> None:
         assert message in run(model, *arguments, status=1)
     assert "cannot be read" in run(tmp_path / "nothing", status=1)
     assert "--cache" in run(model, "--cache", "f64", status=105)
+
+
+# The least and the largest value of each number.
+NUMBERS = {
+    "--seed": (0, 2**64 - 1),
+    "--prompt-length": (0, 2**24),
+    "--generate": (0, 2**24),
+    "--chunk": (0, 2**24),
+    "--drafts": (0, 2**24),
+    "--threads": (1, 1024),
+}
+
+
+@pytest.mark.parametrize("option", NUMBERS)
+def test_numbers_have_a_range(option: str) -> None:
+    least, most = NUMBERS[option]
+    assert re.search(rf"{option} {least} to {most}\b", run("--help"))
+    wrong = [
+        least - 1,
+        -1,
+        most + 1,
+        2**64,
+        2**64 + least,
+        -(2**64) + 1,
+        "",
+        "x",
+        "1.5",
+        "1e1",
+        "0x3",
+        "+1",
+        " 1",
+        "1 ",
+    ]
+    for value in wrong:
+        error = run("--tokens", "1", option, value, status=105)
+        assert option in error and f"{least} to {most}" in error, (value, error)
+    if option not in ("--generate", "--prompt-length"):
+        run("--tokens", "1", "--generate", 1, option, most if option != "--threads" else 3)
+
+
+def test_numbers_are_decimal() -> None:
+    assert len(run("--tokens", "1", "--generate", "010").splitlines()[0].split("| ")[1].split(",")) == 10
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors", "model.bin", "tokenizer.bin"])

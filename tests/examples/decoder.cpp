@@ -10,6 +10,7 @@
 // decoder/ has its parts: config (what a model is), safetensors, llama2c and seeded (where weights come from),
 // model (the forward pass), generate (greedy decoding, batches, drafts) and tokenizer.
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -33,16 +34,34 @@ struct Arguments {
   Plan plan;
 };
 
+// CLI11 takes -1 for the largest number, and some of its versions take 010 for 8.
+template <class Number>
+void add_number(CLI::App &app, const std::string &name, Number &to, std::uint64_t least, std::uint64_t most,
+                const std::string &text) {
+  const std::string range = std::to_string(least) + " to " + std::to_string(most);
+  const auto read = [name, range, least, most, &to](const std::string &value) {
+    std::uint64_t number = 0;
+    const char *const end = value.data() + value.size();
+    const auto [rest, error] = std::from_chars(value.data(), end, number);
+    if (error != std::errc() || rest != end || number < least || number > most) {
+      throw CLI::ValidationError(name, "must be an integer, " + range);
+    }
+    to = static_cast<Number>(number);
+  };
+  app.add_option_function<std::string>(name, read, text)->type_name(range)->default_str(std::to_string(to));
+}
+
 void parse(CLI::App &app, Arguments &a, int argc, char **argv) {
   app.add_option("checkpoint", a.checkpoint, "a folder with config.json and safetensors, or llama2.c's .bin");
-  app.add_option("--seed", a.seed, "without a checkpoint: makes the weights")->capture_default_str();
+  add_number(app, "--seed", a.seed, 0, UINT64_MAX, "without a checkpoint: makes the weights");
   app.add_option("--config", a.config, "without a checkpoint: the config.json of the model that is made");
   app.add_option("--tokens", a.tokens, "a prompt as tokens, such as 1,2,3; repeat it for a batch");
   app.add_option("--prompt", a.prompts, "a prompt as text, for --tokenizer; repeat it for a batch");
-  app.add_option("--prompt-length", a.prompt_length, "a prompt of this many tokens, to measure the speed");
+  add_number(app, "--prompt-length", a.prompt_length, 0, largest_size,
+             "a prompt of this many tokens, to measure the speed");
   app.add_option("--tokenizer", a.tokenizer, "llama2.c's tokenizer.bin");
-  app.add_option("--generate", a.plan.new_tokens, "new tokens; 0: only the logits of the prompt")
-      ->capture_default_str();
+  add_number(app, "--generate", a.plan.new_tokens, 0, largest_size,
+             "new tokens; 0: only the logits of the prompt");
   app.add_option("--weights", a.weights, "i8 and i4 quantize linear layers, 32 inputs to a scale in f32")
       ->check(CLI::IsMember({"stored", "i8", "i4"}))
       ->capture_default_str();
@@ -52,11 +71,10 @@ void parse(CLI::App &app, Arguments &a, int argc, char **argv) {
   app.add_option("--cache", a.cache, "the type of keys and values; i8 has a scale for each head of a token")
       ->check(CLI::IsMember({"f32", "bf16", "i8"}))
       ->capture_default_str();
-  app.add_option("--chunk", a.plan.chunk, "tokens of a prompt in one call; 0: all")->capture_default_str();
-  app.add_option("--drafts", a.plan.drafts,
-                 "speculative decoding: tokens that are guessed, and verified in one call")
-      ->capture_default_str();
-  app.add_option("--threads", a.threads)->check(CLI::Range(1, 1024))->capture_default_str();
+  add_number(app, "--chunk", a.plan.chunk, 0, largest_size, "tokens of a prompt in one call; 0: all");
+  add_number(app, "--drafts", a.plan.drafts, 0, largest_size,
+             "speculative decoding: tokens that are guessed, and verified in one call");
+  add_number(app, "--threads", a.threads, 1, 1024, "that share the work");
   app.add_option("--isa", a.isa, "avx2, neon, ... instead of this CPU's best");
   app.add_flag("--last-logits", a.plan.only_last_logits,
                "compute logits only of the last token of each chunk");
@@ -69,7 +87,8 @@ void parse(CLI::App &app, Arguments &a, int argc, char **argv) {
 
 std::vector<std::uint32_t> parse_tokens(const std::string &text) {
   std::vector<std::uint32_t> tokens;
-  std::istringstream in(text);
+  // getline() does not return an empty last part, so that "1," would be 1.
+  std::istringstream in(text.empty() ? text : text + ',');
   for (std::string part; std::getline(in, part, ',');) {
     if (part.empty() || part.size() > 8 || part.find_first_not_of("0123456789") != std::string::npos) {
       throw Refused("--tokens are numbers with commas between them, and not " + text);

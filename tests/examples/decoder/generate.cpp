@@ -156,6 +156,7 @@ class Run {
 Report generate(Model &model, std::vector<std::vector<std::uint32_t>> prompts, const Plan &plan,
                 const std::function<void(std::size_t, std::span<const float>)> &watch) {
   const Config &config = model.config();
+  if (prompts.empty()) throw Refused("there is no prompt");
   for (const std::vector<std::uint32_t> &prompt : prompts) {
     if (prompt.empty()) throw Refused("a prompt has no tokens");
     for (const std::uint32_t token : prompt) {
@@ -164,10 +165,11 @@ Report generate(Model &model, std::vector<std::vector<std::uint32_t>> prompts, c
                       std::to_string(config.vocab));
       }
     }
-    const std::size_t positions = prompt.size() + plan.new_tokens;
-    if (positions > (config.max_positions ? config.max_positions : largest_size)) {
-      throw Refused("prompt and new tokens need " + std::to_string(positions) +
-                    " positions, and the model has " + std::to_string(config.max_positions));
+    const std::size_t positions = config.max_positions ? config.max_positions : largest_size;
+    if (prompt.size() > positions || plan.new_tokens > positions - prompt.size()) {
+      throw Refused("a prompt of " + std::to_string(prompt.size()) + " tokens and " +
+                    std::to_string(plan.new_tokens) + " new ones do not fit the " +
+                    std::to_string(positions) + " positions of the model");
     }
   }
   return Run(model, prompts, plan, watch).run();

@@ -1,7 +1,9 @@
 #include "model.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <new>
 #include <rapt/parallel.hpp>
 
 namespace decoder {
@@ -132,6 +134,8 @@ Cache::Cache(const Config &config, rapt_type type, std::size_t sequences, std::s
       kv_heads_(config.kv_heads),
       head_dim_(config.head_dim),
       capacity_(capacity) {
+  const std::size_t row_bytes = kv_heads_ * (head_dim_ * bytes_of(type) + sizeof(float));
+  if (capacity_ > SIZE_MAX / sequences / row_bytes) throw std::bad_alloc();
   const std::size_t rows = sequences * kv_heads_ * capacity_;
   for (Layer &layer : layers) {
     for (Tensor *tensor : {&layer.k, &layer.v}) {
@@ -324,6 +328,9 @@ void Model::forward(std::span<const Feed> feeds, Cache &cache, std::vector<float
       if (!feed.only_last_logits || t + 1 == feed.tokens.size()) wanted.push_back(rows);
     }
   }
+  // Attention counts the rows of a call in 32 bits, and the product of two sizes fits 64.
+  if (rows > largest_size)
+    throw Refused("the tokens of one step are more than 2^24; --chunk makes it shorter");
   embed(feeds, rows);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer &layer = layers_[i];
