@@ -11,8 +11,8 @@ Face name in UTF-8). Its outputs z fill the tensor row by row, in the Hugging Fa
 
 Such values are exact in float32, float16 and bfloat16, so --dtype does not change the numbers. A projection multiplies
 a vector of order 1 by a gain of order 1, and logits get a standard deviation near 2.
-A .bin holds the same model: rows of wq and wk are permuted from halves to adjacent pairs. Its two RoPE tables, which
-readers skip, hold 1000 everywhere, so that a reader that does not skip them is noticed.
+A .bin holds the same model: rows of wq and wk are permuted from halves to adjacent pairs. Its two tables of RoPE, which
+readers skip, hold the cosines and sines of all angles.
 """
 from __future__ import annotations
 
@@ -173,7 +173,8 @@ def bin_bytes(config: Config, tensors: dict[str, np.ndarray]) -> bytes:
                 tensor = to_pairs(tensor, c.head_dim)
             parts.append(encode(tensor, "f32"))
     parts.append(encode(tensors[FINAL_NORM], "f32"))
-    parts.append(encode(np.full(MAX_POSITIONS * c.head_dim, 1000.0), "f32"))
+    angles = np.arange(MAX_POSITIONS)[:, None] * config.rope.frequencies(c.head_dim)
+    parts += [encode(np.cos(angles), "f32"), encode(np.sin(angles), "f32")]
     if not c.tied:
         parts.append(encode(tensors[HEAD], "f32"))
     return b"".join(parts)

@@ -367,10 +367,20 @@ def load_folder(folder: Path) -> Model:
         if stored[name].shape != shape:
             raise Refused(f"The tensor {name} has the shape {list(stored[name].shape)} instead of {list(shape)}.")
         weights[name] = stored[name]
-    for name in stored:
-        # A tied model does not use a stored head, and the frequencies are computed.
-        if name not in weights and name != HEAD and not name.endswith("rotary_emb.inv_freq"):
+    for name, tensor in stored.items():
+        if name in weights:
+            continue
+        # A file may repeat what the model has from elsewhere, but must not contradict it.
+        if name == HEAD:
+            same = tensor.shape == weights[EMBEDDING].shape and np.array_equal(widen(tensor), widen(weights[EMBEDDING]))
+        elif name.endswith("rotary_emb.inv_freq"):
+            error = 2.0**-16 if tensor.dtype == DTYPES["F32"] else 2.0**-7
+            choices = [rope.frequencies(config.head_dim) for rope in (Rope(config.rope.theta), config.rope)]
+            same = any(f.shape == tensor.shape and np.allclose(widen(tensor), f, error, 2.0**-24) for f in choices)
+        else:
             raise Refused(f"The tensor {name} has no place in this architecture.")
+        if not same:
+            raise Refused(f"The tensor {name} contradicts config.json or the embedding.")
     return Model(config, weights)
 
 

@@ -23,7 +23,7 @@ import make_model
 import reference
 from make_model import Options, write_model
 from reference import Model, load, perplexity
-from test_reference import REFUSED_CONFIGS, edit_config, entry, safetensors
+from test_reference import REFUSED_CONFIGS, edit_config, entry, safetensors, write_tensors
 
 DECODER = os.environ.get("RAPT_DECODER", "")
 pytestmark = pytest.mark.skipif(not DECODER, reason="RAPT_DECODER names no program")
@@ -278,6 +278,87 @@ def test_unknown_keys_are_refused(tmp_path: Path) -> None:
     edit_config(model, {"logit_softcap": 30.0, "use_cache": True})
     assert "logit_softcap" in run(model, "--tokens", "1", status=1)
     assert hashes(model, "--tokens", "1", "--ignore-key", "logit_softcap") == wanted
+
+
+INV_FREQ = "model.layers.1.self_attn.rotary_emb.inv_freq"
+
+
+def tied_tensors(tmp_path: Path, scaling: str = "none") -> tuple[Path, dict[str, np.ndarray]]:
+    """A tied model that repeats its embedding as the head, and has the frequencies of RoPE."""
+    model = make(tmp_path, tied=True, rope_scaling=scaling)
+    tensors = dict(reference.read_folder_tensors(model))
+    tensors[reference.HEAD] = tensors[reference.EMBEDDING]
+    tensors[INV_FREQ] = load(model).frequencies.astype("<f4")
+    write_tensors(model, tensors)
+    return model, tensors
+
+
+def test_every_tensor_is_used_or_equal_or_refused(tmp_path: Path) -> None:
+    """Each tensor of a file in turn has other numbers: the logits are others, or the tensor is refused by name."""
+    model, tensors = tied_tensors(tmp_path)
+    wanted, refused = hashes(model, "--tokens", "1,2,3"), []
+    for name in tensors:
+        write_tensors(model, tensors | {name: tensors[name] * np.float32(1.5)})
+        done = execute(model, "--tokens", "1,2,3")
+        if done.returncode:
+            assert name in done.stderr, (name, done.stderr)
+            refused.append(name)
+        else:
+            assert re.findall(r"hash +tokens (\w{16}), logits (\w{16})", done.stdout) != wanted, name
+    assert sorted(refused) == sorted([INV_FREQ, reference.HEAD, reference.EMBEDDING])
+
+
+def test_a_repeated_head_may_have_another_type(tmp_path: Path) -> None:
+    """The numbers count: a seed's are exact in each type."""
+    model, tensors = tied_tensors(tmp_path)
+    wanted, head = hashes(model, "--tokens", "1,2,3"), tensors.pop(reference.HEAD)
+    write_tensors(model, tensors)
+    assert hashes(model, "--tokens", "1,2,3") == wanted
+    (model / "model.safetensors").rename(model / "a.safetensors")
+    (model / "b.safetensors").write_bytes(make_model.safetensors_bytes({reference.HEAD: head}, "f16"))
+    files = dict.fromkeys(tensors, "a.safetensors") | {reference.HEAD: "b.safetensors"}
+    (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    assert hashes(model, "--tokens", "1,2,3") == wanted
+    (model / "b.safetensors").write_bytes(make_model.safetensors_bytes({reference.HEAD: head.T}, "f16"))
+    assert "lm_head.weight has another shape" in run(model, "--tokens", "1", status=1)
+
+
+@pytest.mark.parametrize("scaling", ["none", "linear", "llama3", "yarn"])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+def test_stored_frequencies(tmp_path: Path, scaling: str, dtype: str) -> None:
+    """Rounded to the type of the weights, scaled or not, as versions of transformers have stored them."""
+    model, tensors = tied_tensors(tmp_path, scaling)
+    table = reference.Rope(1e4).frequencies(16)
+    stored = {"f32": table.astype("<f4"), "f16": table.astype("<f2"), "bf16": reference.round_cache(table, "bf16")}[
+        dtype
+    ]
+    write_tensors(model, tensors | {INV_FREQ: stored.astype("<f4")})
+    run(model, "--tokens", "1")
+    for wrong in (reference.Rope(2e4).frequencies(16), table * 1.01, -table, table * np.nan):
+        write_tensors(model, tensors | {INV_FREQ: wrong.astype("<f4")})
+        assert INV_FREQ in run(model, "--tokens", "1", status=1)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_every_block_of_a_bin_is_used_or_refused(tmp_path: Path, tied: bool) -> None:
+    path = make(tmp_path, format="bin", tied=tied)
+    model, whole = load(path), path.read_bytes()
+    table = make_model.MAX_POSITIONS * model.config.head_dim // 2
+    blocks = [(reference.EMBEDDING, 256 * 64)]
+    for block in reference.BIN_LAYER_ORDER:
+        blocks += [(f"{block} {n}", model.weights[f"model.layers.{n}.{block}.weight"].size) for n in range(2)]
+    blocks += [("model.norm", 64), ("freq_cis_real", table), ("freq_cis_imag", table)]
+    blocks += [] if tied else [("lm_head", 256 * 64)]
+    wanted, at = hashes(path, "--tokens", "1,2,3"), 28
+    for name, size in blocks:
+        values = np.frombuffer(whole, "<f4", size, at) * np.float32(1.5)
+        path.write_bytes(whole[:at] + values.tobytes() + whole[at + 4 * size :])
+        if name.startswith("freq"):
+            assert name in run(path, "--tokens", "1,2,3", status=1)
+        else:
+            assert hashes(path, "--tokens", "1,2,3") != wanted, name
+        at += 4 * size
+    assert at == len(whole)
 
 
 BROKEN = {

@@ -21,8 +21,8 @@ import pytest
 
 import make_model
 from make_model import Options, splitmix64, fnv1a64, write_model
-from reference import read_dump
-from test_reference import edit_config
+from reference import read_dump, read_folder_tensors
+from test_reference import edit_config, write_tensors
 
 ROOT = Path(__file__).parents[2]
 DECODER = os.environ.get("RAPT_DECODER", "")
@@ -248,6 +248,26 @@ def test_others_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "model" / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-4])
     assert "outside" in python(tmp_path / "model", "--ignore-key", "logit_softcap", status=1)
+
+
+def test_repeated_tensors_must_be_equal(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    write_model(model, Options(tied=True))
+    tensors = dict(read_folder_tensors(model))
+    wanted, embedding = answer(python(model)), tensors["model.embed_tokens.weight"]
+    inv_freq = np.array([10.0 ** (-i / 2) for i in range(8)], "<f4")
+    equal = {"lm_head.weight": embedding, "model.layers.0.self_attn.rotary_emb.inv_freq": inv_freq}
+    write_tensors(model, tensors | equal)
+    assert answer(python(model)) == wanted
+    for name, tensor in equal.items():
+        write_tensors(model, tensors | equal | {name: tensor * np.float32(1.5)})
+        assert name in python(model, status=1)
+    write_gpt2(tmp_path / "gpt2", GPT2)
+    tensors = gpt2_tensors(GPT2)
+    write_tensors(tmp_path / "gpt2", tensors | {"lm_head.weight": tensors["wte.weight"]})
+    python(tmp_path / "gpt2", "--generate", 1)
+    write_tensors(tmp_path / "gpt2", tensors | {"lm_head.weight": tensors["wte.weight"] * np.float32(1.5)})
+    assert "lm_head.weight" in python(tmp_path / "gpt2", status=1)
 
 
 def test_pieces_of_a_tokenizer(tmp_path: Path) -> None:

@@ -375,17 +375,33 @@ def test_harmless_keys_are_accepted(tmp_path: Path) -> None:
     path = make(tmp_path)
     logits = load(path).logits(TOKENS)
     tensors = dict(reference.read_folder_tensors(path))
-    tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = np.ones(2, "<f4")
-    data = make_model.safetensors_bytes(tensors, "f32")
-    (path / "model.safetensors").unlink()  # The file is still mapped, so it must not be overwritten.
-    (path / "model.safetensors").write_bytes(data)
+    tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = np.array([1, 0.01], "<f4")
+    write_tensors(path, tensors)
     for window in ({"sliding_window": 2, "use_sliding_window": False}, {"sliding_window": None}):
         edit_config(path, {"use_sliding_window": True, "rope_scaling": None, "use_cache": True} | window)
         np.testing.assert_array_equal(load(path).logits(TOKENS), logits)
-    edit_config(path, {"tie_word_embeddings": True})  # Tied wins over the stored head.
+
+
+def write_tensors(path: Path, tensors: dict[str, np.ndarray]) -> None:
+    """Replace the weights of a model in f32."""
+    data = make_model.safetensors_bytes(tensors, "f32")
+    (path / "model.safetensors").unlink()  # The file is still mapped, so it must not be overwritten.
+    (path / "model.safetensors").write_bytes(data)
+
+
+def test_repeated_tensors_must_be_equal(tmp_path: Path) -> None:
+    path = make(tmp_path)
+    edit_config(path, {"tie_word_embeddings": True})
+    with pytest.raises(Refused, match="lm_head.weight"):
+        load(path)
+    tensors = dict(reference.read_folder_tensors(path))
+    tensors[reference.HEAD] = tensors[reference.EMBEDDING]
+    write_tensors(path, tensors)
     tied = load(path)
     np.testing.assert_allclose(tied.logits(TOKENS), scalar_logits(tied, 1, TOKENS), atol=1e-12)
-    assert np.abs(tied.logits(TOKENS) - logits).max() > 0.1
+    write_tensors(path, tensors | {"model.layers.0.self_attn.rotary_emb.inv_freq": np.ones(2, "<f4")})
+    with pytest.raises(Refused, match="inv_freq"):
+        load(path)
 
 
 def test_bf16_decoding() -> None:

@@ -17,8 +17,6 @@ Pool threads_per_call() {
       [](std::size_t parts, const std::function<void(std::size_t)> &body) { rapt::std_threads(parts, body); };
 }
 
-namespace {
-
 void widen(rapt_type type, const std::byte *from, float *to, std::size_t count) {
   if (type == RAPT_F16)
     rapt_convert_f16_to_f32(reinterpret_cast<const rapt_f16 *>(from), to, count);
@@ -27,6 +25,8 @@ void widen(rapt_type type, const std::byte *from, float *to, std::size_t count) 
   else
     std::memcpy(to, from, count * sizeof(float));
 }
+
+namespace {
 
 std::vector<float> read_vector(Checkpoint &checkpoint, const std::string &name, std::size_t length) {
   const Tensor tensor = checkpoint.read(name, 0, length);
