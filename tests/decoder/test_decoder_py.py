@@ -60,6 +60,7 @@ MODELS: list[dict[str, Any]] = [
 ]
 ARGUMENTS = [
     "--chunk 3 --drafts 3",
+    "--chunk 3 --last-logits",
     "--weights i8 --arithmetic i8 --cache i8",
     "--weights i4 --cache bf16 --tokens 7 --tokens 8,9 --threads 2",
 ]
@@ -248,6 +249,30 @@ def test_others_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "model" / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-4])
     assert "outside" in python(tmp_path / "model", "--ignore-key", "logit_softcap", status=1)
+
+
+def test_what_only_the_program_in_cpp_does_is_refused(tmp_path: Path) -> None:
+    model, pipe = tmp_path / "model", tmp_path / "pipe"
+    write_model(model, Options(architecture="qwen2"))
+    tensors = dict(read_folder_tensors(model))
+    for changes, named in (
+        ({"use_sliding_window": True}, "use_sliding_window"),
+        ({"model_type": "mistral"}, "model_type"),
+        ({"model_type": "qwen2", "use_sliding_window": False, "a": 1, "b": 2}, "a, b"),
+    ):
+        edit_config(model, changes)
+        assert named in python(model, status=1)
+    edit_config(model, {"architectures": "HERE"})
+    text = (model / "config.json").read_text()
+    (model / "config.json").write_text(text.replace('"HERE"', "[" * 100000 + "]" * 100000))
+    assert "config.json is not JSON" in python(model, status=1)
+    os.mkfifo(pipe)
+    assert "not a regular file" in python("--config", pipe, status=1)
+    (tmp_path / "model.gguf").write_bytes(b"GGUF" + bytes(100))
+    assert "GGUF" in python(tmp_path / "model.gguf", status=1)
+    (model / "config.json").write_text(text)
+    write_tensors(model, tensors | {"model.norm.weight": np.full(64, np.nan, "<f4")})
+    assert "NaN" in python(model, "--ignore-key", "a", "--ignore-key", "b", status=1)
 
 
 def test_repeated_tensors_must_be_equal(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-// Runs a Llama or Qwen model: one answer on every CPU, number of threads, batch and chunk.
+// Runs a Llama, Mistral or Qwen model: one answer on every CPU, number of threads, batch and chunk.
 //
 //   decoder                                   a small model, made from a seed
 //   decoder FOLDER --tokens 1,2,3             config.json and safetensors, as Hugging Face has them
@@ -13,6 +13,7 @@
 #include <charconv>
 #include <cstdio>
 #include <fstream>
+#include <iostream>
 #include <memory>
 #include <rapt/parallel.hpp>
 #include <sstream>
@@ -61,7 +62,7 @@ void parse(CLI::App &app, Arguments &a, int argc, char **argv) {
              "a prompt of this many tokens, to measure the speed");
   app.add_option("--tokenizer", a.tokenizer, "llama2.c's tokenizer.bin");
   add_number(app, "--generate", a.plan.new_tokens, 0, largest_size,
-             "new tokens; 0: only the logits of the prompt");
+             "new tokens, as far as the model has positions; 0: only the logits of the prompt");
   app.add_option("--weights", a.weights, "i8 and i4 quantize linear layers, 32 inputs to a scale in f32")
       ->check(CLI::IsMember({"stored", "i8", "i4"}))
       ->capture_default_str();
@@ -77,7 +78,7 @@ void parse(CLI::App &app, Arguments &a, int argc, char **argv) {
   add_number(app, "--threads", a.threads, 1, 1024, "that share the work");
   app.add_option("--isa", a.isa, "avx2, neon, ... instead of this CPU's best");
   app.add_flag("--last-logits", a.plan.only_last_logits,
-               "compute logits only of the last token of each chunk");
+               "of a prompt, compute only the logits of its last token");
   app.add_flag("--ignore-eos", a.plan.ignores_eos, "do not stop at the end of a text");
   app.add_option("--ignore-key", a.ignored_keys, "an unknown key of config.json that changes no logit");
   app.add_option("--dump-logits", a.dump,
@@ -128,7 +129,7 @@ void print_rate(const char *what, std::size_t tokens, std::uint64_t ns) {
               seconds > 0 ? static_cast<double>(tokens) / seconds : 0);
 }
 
-int run(const Arguments &a) {
+void run(const Arguments &a) {
   if (!a.isa.empty()) {
     const rapt_status status = rapt_force_isa(a.isa.c_str());
     if (status != RAPT_OK) throw Refused("--isa " + a.isa + ": " + rapt_status_text(status));
@@ -176,6 +177,10 @@ int run(const Arguments &a) {
     std::printf("hash       tokens %016llx, logits %016llx\n",
                 static_cast<unsigned long long>(hash_of_tokens(sequence)),
                 static_cast<unsigned long long>(sequence.logits.value()));
+    if (sequence.tokens.size() == sequence.longest &&
+        sequence.longest - sequence.prompt < a.plan.new_tokens) {
+      std::printf("end        the model has %zu positions\n", sequence.longest);
+    }
     if (a.plan.drafts > 0) {
       std::printf("drafts     %zu accepted, %zu rejected\n", sequence.accepted_drafts,
                   sequence.rejected_drafts);
@@ -184,23 +189,34 @@ int run(const Arguments &a) {
   print_rate("prompt", report.prompt_tokens, report.prompt_ns);
   print_rate("decode", report.decoded_tokens, report.decode_ns);
   std::printf("level      %s, %zu thread%s\n", rapt_active_isa(), a.threads, a.threads == 1 ? "" : "s");
-  return 0;
+}
+
+// A full disk or a closed pipe shows when the output leaves its buffer.
+void flush_output() {
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw Refused("the output cannot be written");
 }
 
 }  // namespace
 
 int main(int argc, char **argv) {
-  CLI::App app("Runs a Llama or Qwen model: one answer on every CPU, number of threads, batch and chunk");
+  CLI::App app(
+      "Runs a Llama, Mistral or Qwen model: one answer on every CPU, number of threads, batch and chunk");
   Arguments arguments;
   try {
-    parse(app, arguments, argc, argv);
-    return run(arguments);
-  } catch (const CLI::ParseError &error) {
-    return app.exit(error);
+    int status = 0;
+    try {
+      parse(app, arguments, argc, argv);
+      run(arguments);
+    } catch (const CLI::ParseError &error) {
+      status = app.exit(error);
+    }
+    flush_output();
+    return status;
   } catch (const std::bad_alloc &) {
     std::fprintf(stderr, "decoder: the model does not fit the memory\n");
   } catch (const std::exception &error) {
-    std::fprintf(stderr, "decoder: %s\n", error.what());
+    std::fprintf(stderr, "decoder: %s\n", shown(error.what(), 2000).c_str());
   }
   return 1;
 }

@@ -13,6 +13,7 @@ namespace {
 class Llama2c : public Checkpoint {
  public:
   explicit Llama2c(const std::filesystem::path &path) : file_(path) {
+    refuse_others(path.filename().string());
     std::int32_t sizes[7];
     if (file_.size() < sizeof sizes) throw Refused(path.filename().string() + " is shorter than its header");
     file_.read(0, sizeof sizes, sizes);
@@ -52,6 +53,24 @@ class Llama2c : public Checkpoint {
   }
 
  private:
+  // Other formats of models begin with names of their own, or with the length of a header.
+  void refuse_others(const std::string &name) {
+    static constexpr struct {
+      const char *start, *format;
+    } others[] = {{"GGUF", "GGUF"},        {"lmgg", "ggml's"},      {"fmgg", "ggml's"}, {"tjgg", "ggml's"},
+                  {"PK\3\4", "PyTorch's"}, {"\x80\2", "PyTorch's"}, {"\x89HDF", "HDF5"}};
+    const std::string start =
+        file_.read(0, static_cast<std::size_t>(std::min<std::uint64_t>(file_.size(), 16)));
+    for (const auto &other : others) {
+      if (start.rfind(other.start, 0) == 0) {
+        throw Refused(name + " has the format of " + other.format + ", which is not supported");
+      }
+    }
+    if (start.size() > 9 && start[8] == '{' && start[9] == '"') {
+      throw Refused(name + " is a safetensors file; the decoder takes its folder, with config.json");
+    }
+  }
+
   void find_tensors() {
     const Config &c = config_;
     const std::size_t kv = c.kv_heads * c.head_dim;

@@ -49,7 +49,7 @@ rapt_type type_of(const std::string &name, const Entry &entry) {
   if (entry.dtype == "F32") return RAPT_F32;
   if (entry.dtype == "F16") return RAPT_F16;
   if (entry.dtype == "BF16") return RAPT_BF16;
-  throw Refused(name + " has the dtype " + entry.dtype + "; F32, F16 and BF16 are supported");
+  throw Refused(name + " has the dtype " + shown(entry.dtype) + "; F32, F16 and BF16 are supported");
 }
 
 std::vector<float> rounded(std::vector<float> numbers, rapt_type type) {
@@ -88,10 +88,12 @@ void read_header(const path &file, Entries &entries) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> spans;
   for (const auto &item : header.items()) {
     if (item.key() == "__metadata__") continue;
-    Entry entry = parse_entry(item.value(), item.key() + " in " + name, 8 + length, in.size() - 8 - length);
+    Entry entry =
+        parse_entry(item.value(), shown(item.key()) + " in " + name, 8 + length, in.size() - 8 - length);
     entry.file = file;
     spans.emplace_back(entry.begin, entry.end);
-    if (!entries.emplace(item.key(), std::move(entry)).second) throw Refused(item.key() + " is in two files");
+    if (!entries.emplace(item.key(), std::move(entry)).second)
+      throw Refused(shown(item.key()) + " is in two files");
   }
   std::sort(spans.begin(), spans.end());
   std::uint64_t at = 8 + length;
@@ -111,16 +113,16 @@ void read_index(const path &folder, Entries &entries) {
   }
   std::set<std::string> files;
   for (const auto &item : index["weight_map"].items()) {
-    if (!item.value().is_string()) throw Refused(name + ": " + item.key() + " is in no file");
+    if (!item.value().is_string()) throw Refused(name + ": " + shown(item.key()) + " is in no file");
     const std::string file = item.value().get<std::string>();
     if (file.find_first_of("/\\") != std::string::npos)
-      throw Refused(name + ": " + file + " is not in the folder");
+      throw Refused(name + ": " + shown(file) + " is not in the folder");
     if (files.insert(file).second) read_header(folder / file, entries);
   }
   for (const auto &item : index["weight_map"].items()) {
     const auto found = entries.find(item.key());
     if (found == entries.end() || found->second.file.filename() != item.value().get<std::string>()) {
-      throw Refused(item.key() + " is not in the file that " + name + " names");
+      throw Refused(shown(item.key()) + " is not in the file that " + name + " names");
     }
   }
   if (entries.size() != index["weight_map"].size())
@@ -134,8 +136,10 @@ class Safetensors : public Checkpoint {
     const path whole = folder / "model.safetensors";
     if (exists(whole)) {
       read_header(whole, entries_);
-    } else {
+    } else if (exists(folder / "model.safetensors.index.json")) {
       read_index(folder, entries_);
+    } else {
+      throw Refused(folder.string() + " has neither model.safetensors nor model.safetensors.index.json");
     }
     check_names();
     for (const auto &[name, entry] : entries_) {
@@ -184,7 +188,7 @@ class Safetensors : public Checkpoint {
     }
     for (const auto &[name, entry] : entries_) {
       if (!is_table(name) && known.count(name) == 0)
-        throw Refused(name + " is not a tensor of the model in config.json");
+        throw Refused(shown(name) + " is not a tensor of the model in config.json");
     }
   }
 

@@ -29,7 +29,9 @@ class Checkpoint(Protocol):
 
 
 def read_file(path: Path, begin: int = 0, count: int = -1) -> Array:
-    """Bytes of a file; -1: all."""
+    """Bytes of a file; -1: all. To open a pipe would wait for a program that writes to it."""
+    if path.exists() and not path.is_file():
+        raise Refused(f"{path} is not a regular file")
     try:
         with open(path, "rb") as file:
             data = np.fromfile(file, np.uint8, count, offset=begin)
@@ -234,6 +236,8 @@ class Llama2c:
         if self._size < 28:
             raise Refused(f"{path.name} is shorter than its header")
         sizes = list(struct.unpack("<7i", read_file(path, 0, 28).tobytes()))
+        if sizes[0] == int.from_bytes(b"GGUF", "little"):
+            raise Refused(f"{path.name} has the format of GGUF, which is not supported")
         if sizes[0] == 0x616B3432:
             raise Refused("the .bin has llama2.c's newer format (ak42), which is not supported")
         own_head = sizes[5] < 0
