@@ -117,5 +117,50 @@ TEST_CASE("speculative decoding has greedy decoding's tokens and logits") {
   CHECK(rejected > 0);
 }
 
+decoder::Model model_of_64_positions() {
+  const char *const config = R"({"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 1,
+    "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 9, "max_position_embeddings": 64})";
+  return {*decoder::seeded_checkpoint(decoder::parse_config(config, {}), 1), decoder::Settings()};
+}
+
+TEST_CASE("numbers of a plan cannot wrap around") {
+  const std::size_t largest = static_cast<std::size_t>(-1);
+  decoder::Model model = model_of_64_positions();
+  const auto decode = [&](const decoder::Plan &plan) {
+    return decoder::generate(model, {{1, 2, 3}, {4}}, plan, [](std::size_t, std::span<const float>) {})
+        .sequences;
+  };
+  const std::vector<decoder::Sequence> wanted = decode({.new_tokens = 64});
+  for (const std::size_t new_tokens :
+       {largest, largest - 2, largest - 3, largest - 63, std::size_t{1} << 63}) {
+    for (const std::size_t others : {std::size_t{0}, largest}) {
+      const std::vector<decoder::Sequence> found = decode({new_tokens, others, others});
+      for (std::size_t i = 0; i < 2; ++i) {
+        CHECK(found[i].tokens.size() == 64);
+        CHECK(found[i].tokens == wanted[i].tokens);
+        CHECK(found[i].logits.value() == wanted[i].logits.value());
+      }
+    }
+  }
+}
+
+TEST_CASE("a step of more tokens than 32 bits count is refused") {
+  decoder::Model model = model_of_64_positions();
+  decoder::Cache cache(model.config(), RAPT_F32, 1, 64);
+  const std::vector<std::uint32_t> tokens((std::size_t{1} << 24) + 1);
+  const decoder::Feed feed{0, tokens, 1};
+  std::vector<float> logits;
+  CHECK_THROWS_AS(model.forward({&feed, 1}, cache, logits), decoder::Refused);
+}
+
+TEST_CASE("a cache that no memory holds is refused") {
+  decoder::Config config;
+  config.layers = 1;
+  config.kv_heads = config.head_dim = 4096;
+  // 2^64 bytes of keys in f32: the product of the sizes is 0.
+  CHECK_THROWS_AS(decoder::Cache(config, RAPT_F32, std::size_t{1} << 14, std::size_t{1} << 24),
+                  std::bad_alloc);
+}
+
 }  // namespace
 }  // namespace rapt::test

@@ -11,8 +11,8 @@ Face name in UTF-8). Its outputs z fill the tensor row by row, in the Hugging Fa
 
 Such values are exact in float32, float16 and bfloat16, so --dtype does not change the numbers. A projection multiplies
 a vector of order 1 by a gain of order 1, and logits get a standard deviation near 2.
-A .bin holds the same model: rows of wq and wk are permuted from halves to adjacent pairs. Its two RoPE tables, which
-readers skip, hold 1000 everywhere, so that a reader that does not skip them is noticed.
+A .bin holds the same model: rows of wq and wk are permuted from halves to adjacent pairs. Its two tables of RoPE, which
+readers skip, hold the cosines and sines of all angles.
 """
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ import numpy as np
 from reference import BIN_LAYER_ORDER, EMBEDDING, FINAL_NORM, HEAD, Config, Refused, parse_config, tensor_shapes
 
 CHOICES = {
-    "architecture": ("llama", "qwen2", "qwen3"),
+    "architecture": ("llama", "mistral", "qwen2", "qwen3"),
     "dtype": ("f32", "f16", "bf16"),
     "rope_scaling": ("none", "linear", "llama3", "yarn"),
     "format": ("safetensors", "bin"),
@@ -67,6 +67,8 @@ class Options:
     attention_bias: bool = False
     mlp_bias: bool = False
     rope_scaling: str = "none"
+    window: int = 0  # 0: none
+    full_layers: int = 0  # The first layers of a Qwen that have no window.
     format: str = "safetensors"
     shards: int = 1
     seed: int = 1
@@ -109,7 +111,7 @@ def config_table(options: Options) -> dict[str, Any]:
     scaling = SCALINGS[o.rope_scaling]
     table: dict[str, Any] = {
         "model_type": o.architecture,
-        "architectures": [{"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3"}[o.architecture] + "ForCausalLM"],
+        "architectures": [o.architecture.capitalize() + "ForCausalLM"],
         "hidden_size": o.hidden,
         "num_hidden_layers": o.layers,
         "num_attention_heads": o.heads,
@@ -126,6 +128,10 @@ def config_table(options: Options) -> dict[str, Any]:
     }
     if o.head_dim or o.architecture == "qwen3":
         table["head_dim"] = o.head_dim or o.hidden // o.heads
+    if o.architecture == "mistral":
+        table["sliding_window"] = o.window or None
+    elif o.window:
+        table |= {"use_sliding_window": True, "sliding_window": o.window, "max_window_layers": o.full_layers}
     if o.attention_bias:
         table["attention_bias"] = True
     if o.mlp_bias:
@@ -173,7 +179,8 @@ def bin_bytes(config: Config, tensors: dict[str, np.ndarray]) -> bytes:
                 tensor = to_pairs(tensor, c.head_dim)
             parts.append(encode(tensor, "f32"))
     parts.append(encode(tensors[FINAL_NORM], "f32"))
-    parts.append(encode(np.full(MAX_POSITIONS * c.head_dim, 1000.0), "f32"))
+    angles = np.arange(MAX_POSITIONS)[:, None] * config.rope.frequencies(c.head_dim)
+    parts += [encode(np.cos(angles), "f32"), encode(np.sin(angles), "f32")]
     if not c.tied:
         parts.append(encode(tensors[HEAD], "f32"))
     return b"".join(parts)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A float64 reference for Llama 2 and 3, Qwen2 and Qwen3 checkpoints and for llama2.c's legacy .bin.
+"""A float64 reference for Llama 2 and 3, Mistral, Qwen2 and Qwen3 checkpoints and for llama2.c's legacy .bin.
 
 It is written for clarity, so that the logits of a fast decoder can be compared with something that is easy to check.
 It follows the definitions in Hugging Face transformers and llama2.c. Whatever a checkpoint asks for that is not
@@ -106,6 +106,7 @@ class Config:
     biased: frozenset[str] = frozenset()  # The projections that have a bias.
     qk_norm: bool = False
     pairs: bool = False  # Rotate 2i with 2i + 1, as llama2.c does, instead of i with i + head_dim / 2.
+    windows: tuple[int, ...] = ()  # How many keys a query of each layer sees, its own included; 0: all.
 
     def __post_init__(self) -> None:
         if self.heads % self.kv_heads:
@@ -215,32 +216,54 @@ def parse_rope(table: dict[str, Any]) -> Rope:
     )
 
 
+def parse_windows(table: dict[str, Any], model_type: str, layers: int) -> tuple[int, ...]:
+    """The window of each layer, by the rules of transformers' configurations. 4096 and 28 are their defaults."""
+    qwen_slides = flag(table, "use_sliding_window") and table.get("sliding_window", 4096) is not None
+    window, first = 0, 0
+    if model_type == "mistral":
+        window = 0 if table.get("sliding_window", 4096) is None else integer(table, "sliding_window", 4096)
+    elif qwen_slides and model_type == "llama":
+        raise Refused("use_sliding_window is true, but a llama has no windows, so sliding_window is not supported.")
+    elif qwen_slides:
+        window, first = integer(table, "sliding_window", 4096), table.get("max_window_layers", 28)
+        if type(first) is not int or first < 0:
+            raise Refused(f"max_window_layers must be a number of layers, not {first!r}.")
+    windows = tuple(window if layer >= first else 0 for layer in range(layers))
+    kinds = table.get("layer_types")
+    if kinds is None:
+        return windows
+    if not isinstance(kinds, list) or len(kinds) != layers:
+        raise Refused(f"layer_types must be a list of {layers} layers.")
+    if any(kind not in ("full_attention", "sliding_attention") for kind in kinds):
+        raise Refused("layer_types asks for something else than full and sliding attention, which is not supported.")
+    if window == 0 and "sliding_attention" in kinds:
+        raise Refused("layer_types asks for windows, but sliding_window is not in use.")
+    if model_type == "mistral" and window and "full_attention" in kinds:
+        raise Refused("layer_types contradicts sliding_window, which all layers of a mistral follow.")
+    return tuple(window if kind == "sliding_attention" else 0 for kind in kinds)
+
+
 def parse_config(table: dict[str, Any]) -> Config:
     """Check a config.json and reduce it to what the forward pass needs."""
     model_type = table.get("model_type")
-    if model_type not in ("llama", "qwen2", "qwen3"):
+    if model_type not in ("llama", "mistral", "qwen2", "qwen3"):
         raise Refused(f"model_type {model_type!r} is not supported.")
     if table.get("hidden_act", "silu") != "silu":
         raise Refused(f"hidden_act {table['hidden_act']!r} is not supported.")
     if table.get("quantization_config") is not None:
         raise Refused("quantization_config is given, but quantised checkpoints are not supported.")
-    if flag(table, "use_sliding_window") and table.get("sliding_window", 0) is not None:
-        raise Refused("sliding_window is in use (use_sliding_window is true), but it is not supported.")
-    layer_types = table.get("layer_types")
-    if layer_types is not None and (
-        not isinstance(layer_types, list) or any(kind != "full_attention" for kind in layer_types)
-    ):
-        raise Refused("layer_types asks for something else than full_attention, which is not supported.")
 
     hidden, heads = integer(table, "hidden_size"), integer(table, "num_attention_heads")
-    kv_default = heads if model_type == "llama" or "num_key_value_heads" in table else 32
+    kv_default = {"llama": heads, "mistral": 8}.get(model_type, 32)
+    if "num_key_value_heads" in table:  # null
+        kv_default = heads
     head_dim = 128 if model_type == "qwen3" and "head_dim" not in table else table.get("head_dim")
     if head_dim is None and hidden % heads:
         raise Refused(f"head_dim is absent, and num_attention_heads ({heads}) does not divide hidden_size ({hidden}).")
 
-    # Qwen2 has biases of q, k and v that no key announces, and transformers reads neither bias key there.
+    # Qwen2 has biases of q, k and v that no key announces, and transformers reads neither bias key there or in Mistral.
     biased: set[str] = {"q_proj", "k_proj", "v_proj"} if model_type == "qwen2" else set()
-    if model_type != "qwen2" and flag(table, "attention_bias"):
+    if model_type in ("llama", "qwen3") and flag(table, "attention_bias"):
         biased |= {"q_proj", "k_proj", "v_proj", "o_proj"}
     if model_type == "llama" and flag(table, "mlp_bias"):
         biased |= {"gate_proj", "up_proj", "down_proj"}
@@ -257,6 +280,7 @@ def parse_config(table: dict[str, Any]) -> Config:
         rope=parse_rope(table),
         biased=frozenset(biased),
         qk_norm=model_type == "qwen3",
+        windows=parse_windows(table, model_type, integer(table, "num_hidden_layers")),
     )
 
 
@@ -367,10 +391,20 @@ def load_folder(folder: Path) -> Model:
         if stored[name].shape != shape:
             raise Refused(f"The tensor {name} has the shape {list(stored[name].shape)} instead of {list(shape)}.")
         weights[name] = stored[name]
-    for name in stored:
-        # A tied model does not use a stored head, and the frequencies are computed.
-        if name not in weights and name != HEAD and not name.endswith("rotary_emb.inv_freq"):
+    for name, tensor in stored.items():
+        if name in weights:
+            continue
+        # A file may repeat what the model has from elsewhere, but must not contradict it.
+        if name == HEAD:
+            same = tensor.shape == weights[EMBEDDING].shape and np.array_equal(widen(tensor), widen(weights[EMBEDDING]))
+        elif name.endswith("rotary_emb.inv_freq"):
+            error = 2.0**-16 if tensor.dtype == DTYPES["F32"] else 2.0**-7
+            choices = [rope.frequencies(config.head_dim) for rope in (Rope(config.rope.theta), config.rope)]
+            same = any(f.shape == tensor.shape and np.allclose(widen(tensor), f, error, 2.0**-24) for f in choices)
+        else:
             raise Refused(f"The tensor {name} has no place in this architecture.")
+        if not same:
+            raise Refused(f"The tensor {name} contradicts config.json or the embedding.")
     return Model(config, weights)
 
 
@@ -466,9 +500,9 @@ class Model:
     def norm(self, x: np.ndarray, name: str) -> np.ndarray:
         return rms_norm(x, widen(self.weights[name + ".weight"]), self.config.eps)
 
-    def attention(self, x: np.ndarray, prefix: str, cache: str) -> np.ndarray:
+    def attention(self, x: np.ndarray, layer: int, cache: str) -> np.ndarray:
         """Causal attention in which consecutive query heads share a key-value head."""
-        c, tokens = self.config, len(x)
+        c, tokens, prefix = self.config, len(x), f"model.layers.{layer}.self_attn."
         q = self.linear(x, prefix + "q_proj").reshape(tokens, c.heads, c.head_dim)
         k = self.linear(x, prefix + "k_proj").reshape(tokens, c.kv_heads, c.head_dim)
         v = self.linear(x, prefix + "v_proj").reshape(tokens, c.kv_heads, c.head_dim)
@@ -481,7 +515,11 @@ class Model:
         v = round_cache(v, cache)
         q = q.reshape(tokens, c.kv_heads, c.heads // c.kv_heads, c.head_dim)
         scores = np.einsum("tkgd,skd->kgts", q, k) / math.sqrt(c.head_dim)
-        scores = np.where(np.tri(tokens, dtype=bool), scores, -np.inf)
+        window = c.windows[layer] if c.windows else 0
+        visible = np.tri(tokens, dtype=bool)
+        if window:
+            visible &= np.arange(tokens)[None, :] > np.arange(tokens)[:, None] - window
+        scores = np.where(visible, scores, -np.inf)
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
         return self.linear(np.einsum("kgts,skd->tkgd", weights, v).reshape(tokens, -1), prefix + "o_proj")
@@ -502,7 +540,7 @@ class Model:
         x = widen(self.weights[EMBEDDING][np.asarray(tokens)])
         for layer in range(self.config.layers):
             prefix = f"model.layers.{layer}."
-            x = x + self.attention(self.norm(x, prefix + "input_layernorm"), prefix + "self_attn.", cache)
+            x = x + self.attention(self.norm(x, prefix + "input_layernorm"), layer, cache)
             x = x + self.mlp(self.norm(x, prefix + "post_attention_layernorm"), prefix + "mlp.")
         head = EMBEDDING if self.config.tied else HEAD
         return self.norm(x, FINAL_NORM.removesuffix(".weight")) @ widen(self.weights[head]).T

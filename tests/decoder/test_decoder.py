@@ -23,7 +23,7 @@ import make_model
 import reference
 from make_model import Options, write_model
 from reference import Model, load, perplexity
-from test_reference import REFUSED_CONFIGS, edit_config, entry, safetensors
+from test_reference import REFUSED_CONFIGS, edit_config, entry, safetensors, write_tensors
 
 DECODER = os.environ.get("RAPT_DECODER", "")
 pytestmark = pytest.mark.skipif(not DECODER, reason="RAPT_DECODER names no program")
@@ -96,6 +96,8 @@ ARCHITECTURES: list[dict[str, Any]] = [
     {"architecture": "qwen3", "head_dim": 24, "rope_scaling": "llama3", "attention_bias": True, "tied": True},
     {"format": "bin"},
     {"format": "bin", "tied": True, "heads": 8},
+    {"architecture": "mistral", "window": 8},
+    {"architecture": "qwen2", "window": 5, "full_layers": 1, "rope_scaling": "yarn"},
 ]
 
 
@@ -176,6 +178,37 @@ def test_mistakes_would_be_seen(tmp_path: Path, mistake: str) -> None:
     assert relative_error(logits(tmp_path, model), wrong.logits(TOKENS)) > 1e-4
 
 
+@pytest.mark.parametrize("windows", [(0, 0), (0, 4), (0, 6), (5, 5), (5, 0)])
+def test_other_windows_would_be_seen(tmp_path: Path, windows: tuple[int, ...]) -> None:
+    """The model has the windows 0 and 5."""
+    model = make(tmp_path, architecture="qwen3", window=5, full_layers=1)
+    wrong = with_config(load(model), windows=windows)
+    assert relative_error(logits(tmp_path, model), wrong.logits(TOKENS)) > 1e-4
+
+
+def test_windows_have_one_answer(tmp_path: Path) -> None:
+    model = make(tmp_path, architecture="mistral", window=8)
+    one = hashes(model, "--tokens", TEXT)
+    for more in (["--chunk", 1], ["--chunk", 7, "--threads", 3], ["--drafts", 4], ["--isa", "scalar"]):
+        assert hashes(model, "--tokens", TEXT, *more) == one
+    assert hashes(model, "--tokens", "4", "--tokens", TEXT, "--chunk", 9)[1] == one[0]
+
+
+@pytest.mark.parametrize("type", ["qwen2", "qwen3", "mistral"])
+def test_windows_without_a_size(tmp_path: Path, type: str) -> None:
+    """transformers' default is 4096."""
+    table = make_model.config_table(Options(architecture=type, hidden=8, heads=2, kv_heads=1, intermediate=8, layers=1))
+    table |= {"use_sliding_window": True, "max_window_layers": 0, "max_position_embeddings": 5000}
+    table.pop("sliding_window", None)
+
+    def answer(changes: dict[str, Any]) -> list[str]:
+        (tmp_path / "config.json").write_text(json.dumps(table | changes))
+        return hashes("--config", tmp_path / "config.json", "--prompt-length", 4100, "--generate", 0, "--chunk", 0)
+
+    assert answer({}) == answer({"sliding_window": 4096})
+    assert len({str(answer({"sliding_window": size})) for size in (4095, 4096, None)}) == 3
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
 def test_seeded_model_is_the_checkpoint(tmp_path: Path, dtype: str) -> None:
     """The decoder makes the same weights from a seed as make_model.py writes."""
@@ -214,11 +247,52 @@ def test_end_of_a_text(tmp_path: Path) -> None:
     assert run(model, "--tokens", "1,2", "--ignore-eos").splitlines()[0].endswith(",".join(new))
 
 
+def test_end_of_the_positions(tmp_path: Path) -> None:
+    """A text ends with the positions of its model, and the program says so. The others of a batch go on."""
+    model, prompt = make(tmp_path), ",".join(map(str, [t % 256 for t in range(250)]))
+    edit_config(model, {"max_position_embeddings": 256})
+    text = run(model, "--tokens", prompt)
+    assert len(text.splitlines()[0].split("| ")[1].split(",")) == 6 and "the model has 256 positions" in text
+    assert "positions" not in run(model, "--tokens", prompt, "--generate", 6)
+    for more in (["--drafts", 9], ["--chunk", 100, "--generate", 2**24]):
+        assert run(model, "--tokens", prompt, *more).splitlines()[:2] == text.splitlines()[:2]
+    both = run(model, "--tokens", prompt, "--tokens", "1")
+    assert both.count("positions") == 1 and len(both.split("tokens ")[3].split("| ")[1].split(",")) == 32
+    whole = run(model, "--prompt-length", 256)
+    assert "|" not in whole.splitlines()[0] and "the model has 256 positions" in whole
+    assert "256 positions" in run(model, "--prompt-length", 257, "--generate", 0, status=1)
+
+
 def test_last_logits(tmp_path: Path) -> None:
+    """Those of the prompt's last token, and their hash, whatever the chunks are."""
     model = make(tmp_path)
     every, last = logits(tmp_path, model), tmp_path / "last"
     run(model, "--tokens", TEXT, "--generate", 0, "--chunk", 25, "--last-logits", "--dump-logits", last)
-    np.testing.assert_array_equal(reference.read_dump(last, (3, 256)), every[[24, 49, 59]])
+    np.testing.assert_array_equal(reference.read_dump(last, (1, 256)), every[[59]])
+    found = [hashes(model, "--tokens", TEXT, "--last-logits", "--chunk", chunk) for chunk in (0, 1, 7, 59, 60, 256)]
+    assert all(one == found[0] for one in found) and found[0] != hashes(model, "--tokens", TEXT)
+    both = hashes(model, "--tokens", TEXT, "--tokens", "1,2,3", "--last-logits", "--chunk", 2)
+    assert both[0] == found[0][0]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_logits_that_are_nan(tmp_path: Path, value: float) -> None:
+    """A sentence and a status. An infinite weight makes NaN where it meets a 0 or another infinity."""
+    model = make(tmp_path)
+    tensors = dict(reference.read_folder_tensors(model))
+    norm = tensors["model.norm.weight"].copy()
+    norm[3:5] = value
+    write_tensors(model, tensors | {"model.norm.weight": norm})
+    for more in ([], ["--generate", 0], ["--chunk", 2, "--last-logits"]):
+        error = run(model, "--tokens", "1,2,3", *more, status=1)
+        assert "NaN" in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["--tokens", "1"], ["--help"]])
+def test_output_that_cannot_be_written(arguments: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([DECODER, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1 and done.stderr == "decoder: the output cannot be written\n"
 
 
 def tokenizer_file(path: Path, pieces: list[tuple[str, float]]) -> Path:
@@ -272,19 +346,276 @@ def test_config_is_refused(tmp_path: Path, changes: dict[str, Any], named: str) 
 
 
 def test_unknown_keys_are_refused(tmp_path: Path) -> None:
-    """Nobody knows whether they change the result, so the user says so."""
+    """Nobody knows whether they change the result, so the user says so. One message has all of them."""
+    model = make(tmp_path, rope_scaling="yarn")
+    wanted = hashes(model, "--tokens", "1")
+    scaling = make_model.SCALINGS["yarn"] or {}
+    edit_config(
+        model, {"logit_softcap": 30.0, "use_cache": True, "another": [], "rope_scaling": scaling | {"mscale": 1}}
+    )
+    error = run(model, "--tokens", "1", status=1)
+    assert "another, logit_softcap" in error and "rope_scaling.mscale" in error and "--ignore-key" in error
+    ignored = ["--ignore-key", "logit_softcap", "--ignore-key", "another"]
+    assert "another" not in run(model, "--tokens", "1", *ignored, status=1)
+    assert hashes(model, "--tokens", "1", *ignored, "--ignore-key", "rope_scaling.mscale") == wanted
+    edit_config(model, {f"{'k' * 500}{i}": i for i in range(1000)})
+    error = run(model, "--tokens", "1", status=1)
+    assert "987 more" in error and len(error) < 2500
+
+
+# What transformers 4 and 5 write for every model, next to the keys of the model: some as null or as a default.
+WRITTEN_BY_TRANSFORMERS: dict[str, Any] = {
+    "_attn_implementation_autoset": True,
+    "_commit_hash": None,
+    "_name_or_path": "a/b",
+    "add_cross_attention": False,
+    "architectures": ["LlamaForCausalLM"],
+    "attention_dropout": 0.0,
+    "bad_words_ids": None,
+    "base_model_tp_plan": {"layers.*.mlp.up_proj": "colwise"},
+    "begin_suppress_tokens": None,
+    "chunk_size_feed_forward": 0,
+    "cross_attention_hidden_size": None,
+    "decoder_start_token_id": None,
+    "diversity_penalty": 0.0,
+    "do_sample": True,
+    "early_stopping": False,
+    "encoder_no_repeat_ngram_size": 0,
+    "exponential_decay_length_penalty": None,
+    "finetuning_task": None,
+    "forced_bos_token_id": None,
+    "forced_eos_token_id": None,
+    "id2label": {"0": "LABEL_0"},
+    "initializer_range": 0.02,
+    "is_decoder": False,
+    "is_encoder_decoder": False,
+    "label2id": {"LABEL_0": 0},
+    "length_penalty": 1.0,
+    "max_length": 20,
+    "min_length": 0,
+    "no_repeat_ngram_size": 0,
+    "num_beam_groups": 1,
+    "num_beams": 1,
+    "num_labels": 2,
+    "num_return_sequences": 1,
+    "output_attentions": False,
+    "output_hidden_states": False,
+    "output_scores": False,
+    "prefix": None,
+    "problem_type": None,
+    "pruned_heads": {},
+    "remove_invalid_values": False,
+    "repetition_penalty": 1.0,
+    "return_dict": True,
+    "return_dict_in_generate": False,
+    "sep_token_id": None,
+    "suppress_tokens": None,
+    "task_specific_params": None,
+    "temperature": 0.7,
+    "tf_legacy_loss": False,
+    "tie_encoder_decoder": False,
+    "tokenizer_class": "LlamaTokenizer",
+    "top_k": 20,
+    "top_p": 0.8,
+    "torchscript": False,
+    "transformers_version": "4.57.1",
+    "typical_p": 1.0,
+    "use_bfloat16": False,
+}
+# Other values of these make another model, or greedy decoding choose other tokens.
+OTHER_MODELS: dict[str, Any] = {
+    "add_cross_attention": True,
+    "bad_words_ids": [[1]],
+    "begin_suppress_tokens": [1],
+    "cross_attention_hidden_size": 8,
+    "encoder_no_repeat_ngram_size": 2,
+    "encoder_repetition_penalty": 1.1,
+    "exponential_decay_length_penalty": [1, 1.1],
+    "forced_bos_token_id": 1,
+    "forced_eos_token_id": 1,
+    "is_encoder_decoder": True,
+    "min_length": 1,
+    "no_repeat_ngram_size": 2,
+    "per_layer_config": {"0": {"num_attention_heads": 1}},
+    "prefix": "Once",
+    "pruned_heads": {"0": [1]},
+    "repetition_penalty": 1.1,
+    "suppress_tokens": [1],
+    "tie_encoder_decoder": True,
+}
+
+
+def test_keys_that_transformers_writes(tmp_path: Path) -> None:
     model = make(tmp_path)
     wanted = hashes(model, "--tokens", "1")
-    edit_config(model, {"logit_softcap": 30.0, "use_cache": True})
-    assert "logit_softcap" in run(model, "--tokens", "1", status=1)
-    assert hashes(model, "--tokens", "1", "--ignore-key", "logit_softcap") == wanted
+    edit_config(model, WRITTEN_BY_TRANSFORMERS)
+    assert hashes(model, "--tokens", "1") == wanted
+    for key, value in OTHER_MODELS.items():
+        edit_config(model, WRITTEN_BY_TRANSFORMERS | {key: value})
+        assert f"config.json: {key} is supported only as" in run(model, "--tokens", "1", status=1)
+        edit_config(model, {key: WRITTEN_BY_TRANSFORMERS.get(key)})
+
+
+def nested(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+@pytest.mark.parametrize("key", ["architectures", "hidden_act", "rope_scaling", "eos_token_id", "hidden_size", "other"])
+def test_deep_nesting_is_refused(tmp_path: Path, key: str) -> None:
+    """config.json itself is one of 64 levels."""
+    model = make(tmp_path)
+    table = json.loads((model / "config.json").read_text())
+    for levels in (64, 1000, 1000000):
+        text = json.dumps(table | {key: "HERE"}).replace('"HERE"', nested(levels))
+        (model / "config.json").write_text(text)
+        error = run(model, "--tokens", "1", status=1)
+        assert error == "decoder: config.json has more than 64 levels of objects and arrays\n"
+    (model / "config.json").write_text(text.replace(nested(levels), nested(63)))
+    if key == "architectures":
+        run(model, "--tokens", "1")
+    else:
+        assert key in run(model, "--tokens", "1", status=1)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["x" * 1000000, ["\n\u0007é"] * 100000, {"k" * 1000000: 1}, 10**300],
+    ids=["text", "list", "key", "number"],
+)
+def test_long_values_are_cut(tmp_path: Path, value: Any) -> None:
+    model = make(tmp_path)
+    edit_config(model, {"hidden_size": value})
+    error = run(model, "--tokens", "1", status=1)
+    assert error.startswith("decoder: config.json") and len(error) < 400 and error.count("\n") == 1
+    edit_config(model, {"hidden_size": 64, "a\nb" + "k" * 1000000: value if not isinstance(value, int) else 1})
+    error = run(model, "--tokens", "1", status=1)
+    assert "a?bkkk" in error and len(error) < 400 and error.count("\n") == 1
+    (model / "model.safetensors").write_bytes(safetensors({"a\n" + "k" * 1000000: entry(0, 16, shape=[4])}))
+    edit_config(model, {})
+    error = run(model, "--tokens", "1", "--ignore-key", "a\nb" + "k" * 100, status=1)
+    assert len(error) < 400 and error.count("\n") == 1
+
+
+# Numbers that fit no key, or only some.
+STRANGE = [None, True, "1", [[]], {}, -1, 0, 1, 3, 2**24 + 1, 2**64, 1e30, 0.5, 1e-42, 1e-20, 1e29]
+
+
+@pytest.mark.parametrize("architecture, scaling", [("mistral", "llama3"), ("qwen3", "yarn")])
+def test_sentences_name_the_key(tmp_path: Path, architecture: str, scaling: str) -> None:
+    """A strange value of any key runs, or the sentence names a key or a tensor."""
+    sizes = dict(hidden=8, layers=1, heads=2, kv_heads=1, head_dim=4, intermediate=8, vocab=16)
+    table = make_model.config_table(Options(architecture=architecture, rope_scaling=scaling, window=3, **sizes))
+    scalings = table["rope_scaling"]
+    places = [
+        (key, lambda v, key=key: table | {key: v}) for key in table if key not in ("architectures", "torch_dtype")
+    ]
+    more = ["beta_fast", "beta_slow", "attention_factor", "truncate"] if scaling == "yarn" else []
+    for key in [*scalings, *more]:
+        places.append((key, lambda v, key=key: table | {"rope_scaling": scalings | {key: v}}))
+    refused = 0
+    for key, change in places:
+        for value in STRANGE:
+            (tmp_path / "config.json").write_text(json.dumps(change(value)))
+            done = execute("--config", tmp_path / "config.json", "--tokens", "0", "--generate", 1)
+            if done.returncode == 0:
+                continue
+            refused += 1
+            named = re.match(r"decoder: (config\.json: .*\b(\w+)|model\.|lm_head\.)", done.stderr)
+            other = "the model does not fit the memory" in done.stderr or "is NaN" in done.stderr
+            assert done.returncode == 1 and done.stderr.count("\n") == 1, (key, value, done.stderr)
+            assert named or other, (key, value, done.stderr)
+            if named and done.stderr.startswith("decoder: config.json"):
+                related = {"num_attention_heads": "head", "num_key_value_heads": "head", "hidden_size": "head"}
+                assert key in done.stderr or related.get(key, key) in done.stderr, (key, value, done.stderr)
+    assert refused > 150
+
+
+INV_FREQ = "model.layers.1.self_attn.rotary_emb.inv_freq"
+
+
+def tied_tensors(tmp_path: Path, scaling: str = "none") -> tuple[Path, dict[str, np.ndarray]]:
+    """A tied model that repeats its embedding as the head, and has the frequencies of RoPE."""
+    model = make(tmp_path, tied=True, rope_scaling=scaling)
+    tensors = dict(reference.read_folder_tensors(model))
+    tensors[reference.HEAD] = tensors[reference.EMBEDDING]
+    tensors[INV_FREQ] = load(model).frequencies.astype("<f4")
+    write_tensors(model, tensors)
+    return model, tensors
+
+
+def test_every_tensor_is_used_or_equal_or_refused(tmp_path: Path) -> None:
+    """Each tensor of a file in turn has other numbers: the logits are others, or the tensor is refused by name."""
+    model, tensors = tied_tensors(tmp_path)
+    wanted, refused = hashes(model, "--tokens", "1,2,3"), []
+    for name in tensors:
+        write_tensors(model, tensors | {name: tensors[name] * np.float32(1.5)})
+        done = execute(model, "--tokens", "1,2,3")
+        if done.returncode:
+            assert name in done.stderr, (name, done.stderr)
+            refused.append(name)
+        else:
+            assert re.findall(r"hash +tokens (\w{16}), logits (\w{16})", done.stdout) != wanted, name
+    assert sorted(refused) == sorted([INV_FREQ, reference.HEAD, reference.EMBEDDING])
+
+
+def test_a_repeated_head_may_have_another_type(tmp_path: Path) -> None:
+    """The numbers count: a seed's are exact in each type."""
+    model, tensors = tied_tensors(tmp_path)
+    wanted, head = hashes(model, "--tokens", "1,2,3"), tensors.pop(reference.HEAD)
+    write_tensors(model, tensors)
+    assert hashes(model, "--tokens", "1,2,3") == wanted
+    (model / "model.safetensors").rename(model / "a.safetensors")
+    (model / "b.safetensors").write_bytes(make_model.safetensors_bytes({reference.HEAD: head}, "f16"))
+    files = dict.fromkeys(tensors, "a.safetensors") | {reference.HEAD: "b.safetensors"}
+    (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    assert hashes(model, "--tokens", "1,2,3") == wanted
+    (model / "b.safetensors").write_bytes(make_model.safetensors_bytes({reference.HEAD: head.T}, "f16"))
+    assert "lm_head.weight has another shape" in run(model, "--tokens", "1", status=1)
+
+
+@pytest.mark.parametrize("scaling", ["none", "linear", "llama3", "yarn"])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+def test_stored_frequencies(tmp_path: Path, scaling: str, dtype: str) -> None:
+    """Rounded to the type of the weights, scaled or not, as versions of transformers have stored them."""
+    model, tensors = tied_tensors(tmp_path, scaling)
+    table = reference.Rope(1e4).frequencies(16)
+    stored = {"f32": table.astype("<f4"), "f16": table.astype("<f2"), "bf16": reference.round_cache(table, "bf16")}[
+        dtype
+    ]
+    write_tensors(model, tensors | {INV_FREQ: stored.astype("<f4")})
+    run(model, "--tokens", "1")
+    for wrong in (reference.Rope(2e4).frequencies(16), table * 1.01, -table, table * np.nan):
+        write_tensors(model, tensors | {INV_FREQ: wrong.astype("<f4")})
+        assert INV_FREQ in run(model, "--tokens", "1", status=1)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_every_block_of_a_bin_is_used_or_refused(tmp_path: Path, tied: bool) -> None:
+    path = make(tmp_path, format="bin", tied=tied)
+    model, whole = load(path), path.read_bytes()
+    table = make_model.MAX_POSITIONS * model.config.head_dim // 2
+    blocks = [(reference.EMBEDDING, 256 * 64)]
+    for block in reference.BIN_LAYER_ORDER:
+        blocks += [(f"{block} {n}", model.weights[f"model.layers.{n}.{block}.weight"].size) for n in range(2)]
+    blocks += [("model.norm", 64), ("freq_cis_real", table), ("freq_cis_imag", table)]
+    blocks += [] if tied else [("lm_head", 256 * 64)]
+    wanted, at = hashes(path, "--tokens", "1,2,3"), 28
+    for name, size in blocks:
+        values = np.frombuffer(whole, "<f4", size, at) * np.float32(1.5)
+        path.write_bytes(whole[:at] + values.tobytes() + whole[at + 4 * size :])
+        if name.startswith("freq"):
+            assert name in run(path, "--tokens", "1,2,3", status=1)
+        else:
+            assert hashes(path, "--tokens", "1,2,3") != wanted, name
+        at += 4 * size
+    assert at == len(whole)
 
 
 BROKEN = {
     "shorter": b"\0\0\0",
     "ends within its header": safetensors({}, length=2**63),
     "not JSON": safetensors(b"{"),
-    "not JSON ": safetensors(b"[" * 100000),
+    "64 levels": safetensors(b"[" * 100000),
     "not a JSON object": safetensors(b"[]"),
     "twice": safetensors(b'{"a":{},"a":{}}'),
     "overlap": safetensors({"a": entry(0, 8), "b": entry(4, 12)}),
@@ -359,9 +690,12 @@ def test_command_line_is_refused(tmp_path: Path) -> None:
     model = make(tmp_path)
     for arguments, message in (
         (["--tokens", "1,x"], "--tokens"),
+        (["--tokens", "1,"], "--tokens"),
+        (["--tokens", ",1"], "--tokens"),
+        (["--tokens=-1"], "--tokens"),
         (["--tokens", "256"], "256"),
         (["--tokens", ""], "no tokens"),
-        (["--tokens", "1", "--generate", 2000], "positions"),
+        (["--prompt-length", 2000], "1024 positions"),
         (["--prompt", "hello"], "--tokenizer"),
         (["--isa", "sse9"], "sse9"),
         (["--arithmetic", "bf16"], "bf16"),
@@ -372,8 +706,98 @@ def test_command_line_is_refused(tmp_path: Path) -> None:
         (["--config", model / "config.json"], "--config"),
     ):
         assert message in run(model, *arguments, status=1)
-    assert "cannot be read" in run(tmp_path / "nothing", status=1)
+    assert "nothing cannot be read" in run(tmp_path / "nothing", status=1)
     assert "--cache" in run(model, "--cache", "f64", status=105)
+
+
+# The least and the largest value of each number.
+NUMBERS = {
+    "--seed": (0, 2**64 - 1),
+    "--prompt-length": (0, 2**24),
+    "--generate": (0, 2**24),
+    "--chunk": (0, 2**24),
+    "--drafts": (0, 2**24),
+    "--threads": (1, 1024),
+}
+
+
+@pytest.mark.parametrize("option", NUMBERS)
+def test_numbers_have_a_range(option: str) -> None:
+    least, most = NUMBERS[option]
+    assert re.search(rf"{option} {least} to {most}\b", run("--help"))
+    wrong = [
+        least - 1,
+        -1,
+        most + 1,
+        2**64,
+        2**64 + least,
+        -(2**64) + 1,
+        "",
+        "x",
+        "1.5",
+        "1e1",
+        "0x3",
+        "+1",
+        " 1",
+        "1 ",
+    ]
+    for value in wrong:
+        error = run("--tokens", "1", option, value, status=105)
+        assert option in error and f"{least} to {most}" in error, (value, error)
+    if option not in ("--generate", "--prompt-length"):
+        run("--tokens", "1", "--generate", 1, option, most if option != "--threads" else 3)
+
+
+def test_numbers_are_decimal() -> None:
+    assert len(run("--tokens", "1", "--generate", "010").splitlines()[0].split("| ")[1].split(",")) == 10
+
+
+def test_special_files_are_refused(tmp_path: Path) -> None:
+    """A pipe would wait for a writer."""
+    model, pipe = make(tmp_path, shards=2), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for arguments in (
+        [pipe],
+        [tmp_path / "/dev/zero"],
+        ["--config", pipe],
+        ["--config", tmp_path],
+        [model, "--tokenizer", pipe],
+        [model, "--tokenizer", "/dev/null"],
+    ):
+        error = run(*arguments, status=1)
+        assert f"{arguments[-1]} is not a regular file" in error, error
+    for name in ("config.json", "model.safetensors.index.json", "model-00002-of-00002.safetensors"):
+        (model / name).rename(tmp_path / "kept")
+        os.mkfifo(model / name)
+        assert f"{name} is not a regular file" in run(model, status=1)
+        (model / name).unlink()
+        (tmp_path / "kept").rename(model / name)
+    run(model, "--tokens", "1")
+
+
+@pytest.mark.parametrize(
+    "start, format",
+    [
+        (b"GGUF\3\0\0\0", "GGUF"),
+        (b"lmgg", "ggml"),
+        (b"tjgg\3", "ggml"),
+        (b"PK\3\4", "PyTorch"),
+        (b"\x80\2\x8a", "PyTorch"),
+        (b"\x89HDF\r\n", "HDF5"),
+        (safetensors({"a": entry(0, 16)}), "safetensors"),
+    ],
+)
+def test_other_formats_are_named(tmp_path: Path, start: bytes, format: str) -> None:
+    for length in (len(start), 100000):
+        (tmp_path / "model.x").write_bytes(start + bytes(length - len(start)))
+        error = run(tmp_path / "model.x", status=1)
+        assert format in error and "model.x" in error
+
+
+def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
+    model = make(tmp_path)
+    (model / "model.safetensors").rename(model / "pytorch_model.bin")
+    assert "neither model.safetensors nor" in run(model, status=1)
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors", "model.bin", "tokenizer.bin"])

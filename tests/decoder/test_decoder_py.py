@@ -21,8 +21,8 @@ import pytest
 
 import make_model
 from make_model import Options, splitmix64, fnv1a64, write_model
-from reference import read_dump
-from test_reference import edit_config
+from reference import read_dump, read_folder_tensors
+from test_reference import edit_config, write_tensors
 
 ROOT = Path(__file__).parents[2]
 DECODER = os.environ.get("RAPT_DECODER", "")
@@ -60,6 +60,7 @@ MODELS: list[dict[str, Any]] = [
 ]
 ARGUMENTS = [
     "--chunk 3 --drafts 3",
+    "--chunk 3 --last-logits",
     "--weights i8 --arithmetic i8 --cache i8",
     "--weights i4 --cache bf16 --tokens 7 --tokens 8,9 --threads 2",
 ]
@@ -248,6 +249,50 @@ def test_others_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "model" / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-4])
     assert "outside" in python(tmp_path / "model", "--ignore-key", "logit_softcap", status=1)
+
+
+def test_what_only_the_program_in_cpp_does_is_refused(tmp_path: Path) -> None:
+    model, pipe = tmp_path / "model", tmp_path / "pipe"
+    write_model(model, Options(architecture="qwen2"))
+    tensors = dict(read_folder_tensors(model))
+    for changes, named in (
+        ({"use_sliding_window": True}, "use_sliding_window"),
+        ({"model_type": "mistral"}, "model_type"),
+        ({"model_type": "qwen2", "use_sliding_window": False, "a": 1, "b": 2}, "a, b"),
+    ):
+        edit_config(model, changes)
+        assert named in python(model, status=1)
+    edit_config(model, {"architectures": "HERE"})
+    text = (model / "config.json").read_text()
+    (model / "config.json").write_text(text.replace('"HERE"', "[" * 100000 + "]" * 100000))
+    assert "config.json is not JSON" in python(model, status=1)
+    os.mkfifo(pipe)
+    assert "not a regular file" in python("--config", pipe, status=1)
+    (tmp_path / "model.gguf").write_bytes(b"GGUF" + bytes(100))
+    assert "GGUF" in python(tmp_path / "model.gguf", status=1)
+    (model / "config.json").write_text(text)
+    write_tensors(model, tensors | {"model.norm.weight": np.full(64, np.nan, "<f4")})
+    assert "NaN" in python(model, "--ignore-key", "a", "--ignore-key", "b", status=1)
+
+
+def test_repeated_tensors_must_be_equal(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    write_model(model, Options(tied=True))
+    tensors = dict(read_folder_tensors(model))
+    wanted, embedding = answer(python(model)), tensors["model.embed_tokens.weight"]
+    inv_freq = np.array([10.0 ** (-i / 2) for i in range(8)], "<f4")
+    equal = {"lm_head.weight": embedding, "model.layers.0.self_attn.rotary_emb.inv_freq": inv_freq}
+    write_tensors(model, tensors | equal)
+    assert answer(python(model)) == wanted
+    for name, tensor in equal.items():
+        write_tensors(model, tensors | equal | {name: tensor * np.float32(1.5)})
+        assert name in python(model, status=1)
+    write_gpt2(tmp_path / "gpt2", GPT2)
+    tensors = gpt2_tensors(GPT2)
+    write_tensors(tmp_path / "gpt2", tensors | {"lm_head.weight": tensors["wte.weight"]})
+    python(tmp_path / "gpt2", "--generate", 1)
+    write_tensors(tmp_path / "gpt2", tensors | {"lm_head.weight": tensors["wte.weight"] * np.float32(1.5)})
+    assert "lm_head.weight" in python(tmp_path / "gpt2", status=1)
 
 
 def test_pieces_of_a_tokenizer(tmp_path: Path) -> None:

@@ -74,10 +74,12 @@ def scalar_logits(model: Model, attention_factor: float, tokens: list[int]) -> n
             joined: list[float] = []
             for h, head in enumerate(heads_of(q, at + "self_attn.q_norm")):
                 group, query = h * c.kv_heads // c.heads, turned(head, t)
-                dots = [sum((a * b.conjugate()).real for a, b in zip(query, key[group])) for key in keys]
+                first = max(0, t + 1 - c.windows[layer]) if c.windows and c.windows[layer] else 0
+                dots = [sum((a * b.conjugate()).real for a, b in zip(query, key[group])) for key in keys[first:]]
                 exps = [math.exp(dot / math.sqrt(c.head_dim)) for dot in dots]
                 joined += [
-                    sum(e * value[group][i] for e, value in zip(exps, values)) / sum(exps) for i in range(c.head_dim)
+                    sum(e * value[group][i] for e, value in zip(exps, values[first:])) / sum(exps)
+                    for i in range(c.head_dim)
                 ]
             x = [a + b for a, b in zip(x, linear(joined, at + "self_attn.o_proj"))]
             n = norm(x, at + "post_attention_layernorm")
@@ -126,6 +128,10 @@ def test_one_layer_by_hand() -> None:
         (dict(architecture="qwen3", head_dim=8, dtype="bf16", tied=True), 1),
         (dict(architecture="qwen3", attention_bias=True, rope_scaling="yarn"), 0.1 * math.log(4) + 1),
         (dict(format="bin", head_dim=0), 1),
+        (dict(architecture="mistral", window=3, head_dim=0), 1),
+        (dict(architecture="mistral", head_dim=6), 1),
+        (dict(architecture="qwen2", window=2, full_layers=1), 1),
+        (dict(architecture="qwen3", window=1), 1),
     ],
 )
 def test_scalar_model_agrees(tmp_path: Path, options: dict[str, Any], factor: float) -> None:
@@ -309,10 +315,40 @@ def test_defaults_of_absent_keys() -> None:
     table = make_model.config_table(Options(heads=64, hidden=256, kv_heads=16))
     for key in ("num_key_value_heads", "rms_norm_eps", "tie_word_embeddings", "hidden_act"):
         del table[key]
-    for model_type, kv_heads in (("llama", 64), ("qwen2", 32), ("qwen3", 32)):
+    for model_type, kv_heads in (("llama", 64), ("mistral", 8), ("qwen2", 32), ("qwen3", 32)):
         config = reference.parse_config(table | {"model_type": model_type})
         assert (config.kv_heads, config.eps, config.tied) == (kv_heads, 1e-6, False)
     assert reference.parse_config(table | {"model_type": "qwen2", "num_key_value_heads": None}).kv_heads == 64
+
+
+def test_windows_of_layers(tmp_path: Path) -> None:
+    """By transformers' rules: its defaults, layers of a Qwen from max_window_layers on, or those that layer_types names."""
+    table = make_model.config_table(Options(layers=30))
+    full, sliding = ["full_attention"], ["sliding_attention"]
+    for changes, windows in (
+        ({"model_type": "llama", "sliding_window": 5}, [0] * 30),
+        ({"model_type": "llama", "sliding_window": None, "use_sliding_window": True}, [0] * 30),
+        ({"model_type": "llama", "layer_types": full * 30}, [0] * 30),
+        ({"model_type": "mistral"}, [4096] * 30),
+        ({"model_type": "mistral", "sliding_window": None}, [0] * 30),
+        ({"model_type": "mistral", "sliding_window": 5, "layer_types": sliding * 30}, [5] * 30),
+        ({"model_type": "mistral", "sliding_window": None, "layer_types": full * 30}, [0] * 30),
+        ({"model_type": "qwen2", "sliding_window": 5, "max_window_layers": 1}, [0] * 30),
+        ({"model_type": "qwen2", "use_sliding_window": True}, [0] * 28 + [4096] * 2),
+        ({"model_type": "qwen3", "use_sliding_window": True, "sliding_window": None}, [0] * 30),
+        ({"model_type": "qwen3", "use_sliding_window": True, "sliding_window": 5, "max_window_layers": 0}, [5] * 30),
+        ({"model_type": "qwen3", "use_sliding_window": True, "layer_types": full + sliding * 29}, [0] + [4096] * 29),
+    ):
+        assert list(reference.parse_config(table | changes).windows) == windows, changes
+    for changes in (
+        {"model_type": "llama", "layer_types": sliding * 30},
+        {"model_type": "mistral", "layer_types": full * 30},
+        {"model_type": "mistral", "sliding_window": None, "layer_types": sliding * 30},
+        {"model_type": "qwen2", "layer_types": sliding * 30},
+        {"model_type": "qwen2", "layer_types": full * 29},
+    ):
+        with pytest.raises(Refused, match="layer_types"):
+            reference.parse_config(table | changes)
 
 
 def test_head_dim_defaults(tmp_path: Path) -> None:
@@ -332,7 +368,13 @@ REFUSED_CONFIGS: list[tuple[dict[str, Any], str]] = [
     ({"hidden_act": "gelu"}, "hidden_act"),
     ({"quantization_config": {"quant_method": "awq"}}, "quantization_config"),
     ({"use_sliding_window": True, "sliding_window": 8}, "sliding_window"),
+    ({"use_sliding_window": True}, "sliding_window"),
     ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types"),
+    ({"layer_types": ["full_attention", "linear_attention"]}, "layer_types"),
+    ({"layer_types": ["full_attention"]}, "layer_types"),
+    ({"layer_types": "full_attention"}, "layer_types"),
+    ({"model_type": "mistral", "sliding_window": 0}, "sliding_window"),
+    ({"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": -1}, "max_window_layers"),
     ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
     ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "rope_type 'dynamic'"),
     ({"rope_scaling": {"type": "longrope", "factor": 2.0}}, "rope_type 'longrope'"),
@@ -375,17 +417,33 @@ def test_harmless_keys_are_accepted(tmp_path: Path) -> None:
     path = make(tmp_path)
     logits = load(path).logits(TOKENS)
     tensors = dict(reference.read_folder_tensors(path))
-    tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = np.ones(2, "<f4")
-    data = make_model.safetensors_bytes(tensors, "f32")
-    (path / "model.safetensors").unlink()  # The file is still mapped, so it must not be overwritten.
-    (path / "model.safetensors").write_bytes(data)
+    tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = np.array([1, 0.01], "<f4")
+    write_tensors(path, tensors)
     for window in ({"sliding_window": 2, "use_sliding_window": False}, {"sliding_window": None}):
         edit_config(path, {"use_sliding_window": True, "rope_scaling": None, "use_cache": True} | window)
         np.testing.assert_array_equal(load(path).logits(TOKENS), logits)
-    edit_config(path, {"tie_word_embeddings": True})  # Tied wins over the stored head.
+
+
+def write_tensors(path: Path, tensors: dict[str, np.ndarray]) -> None:
+    """Replace the weights of a model in f32."""
+    data = make_model.safetensors_bytes(tensors, "f32")
+    (path / "model.safetensors").unlink()  # The file is still mapped, so it must not be overwritten.
+    (path / "model.safetensors").write_bytes(data)
+
+
+def test_repeated_tensors_must_be_equal(tmp_path: Path) -> None:
+    path = make(tmp_path)
+    edit_config(path, {"tie_word_embeddings": True})
+    with pytest.raises(Refused, match="lm_head.weight"):
+        load(path)
+    tensors = dict(reference.read_folder_tensors(path))
+    tensors[reference.HEAD] = tensors[reference.EMBEDDING]
+    write_tensors(path, tensors)
     tied = load(path)
     np.testing.assert_allclose(tied.logits(TOKENS), scalar_logits(tied, 1, TOKENS), atol=1e-12)
-    assert np.abs(tied.logits(TOKENS) - logits).max() > 0.1
+    write_tensors(path, tensors | {"model.layers.0.self_attn.rotary_emb.inv_freq": np.ones(2, "<f4")})
+    with pytest.raises(Refused, match="inv_freq"):
+        load(path)
 
 
 def test_bf16_decoding() -> None:

@@ -1,4 +1,4 @@
-// Runs a Llama or Qwen model: one answer on every CPU, number of threads, batch and chunk.
+// Runs a Llama, Mistral or Qwen model: one answer on every CPU, number of threads, batch and chunk.
 //
 //   decoder                                   a small model, made from a seed
 //   decoder FOLDER --tokens 1,2,3             config.json and safetensors, as Hugging Face has them
@@ -10,8 +10,10 @@
 // decoder/ has its parts: config (what a model is), safetensors, llama2c and seeded (where weights come from),
 // model (the forward pass), generate (greedy decoding, batches, drafts) and tokenizer.
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
 #include <fstream>
+#include <iostream>
 #include <memory>
 #include <rapt/parallel.hpp>
 #include <sstream>
@@ -33,16 +35,34 @@ struct Arguments {
   Plan plan;
 };
 
+// CLI11 takes -1 for the largest number, and some of its versions take 010 for 8.
+template <class Number>
+void add_number(CLI::App &app, const std::string &name, Number &to, std::uint64_t least, std::uint64_t most,
+                const std::string &text) {
+  const std::string range = std::to_string(least) + " to " + std::to_string(most);
+  const auto read = [name, range, least, most, &to](const std::string &value) {
+    std::uint64_t number = 0;
+    const char *const end = value.data() + value.size();
+    const auto [rest, error] = std::from_chars(value.data(), end, number);
+    if (error != std::errc() || rest != end || number < least || number > most) {
+      throw CLI::ValidationError(name, "must be an integer, " + range);
+    }
+    to = static_cast<Number>(number);
+  };
+  app.add_option_function<std::string>(name, read, text)->type_name(range)->default_str(std::to_string(to));
+}
+
 void parse(CLI::App &app, Arguments &a, int argc, char **argv) {
   app.add_option("checkpoint", a.checkpoint, "a folder with config.json and safetensors, or llama2.c's .bin");
-  app.add_option("--seed", a.seed, "without a checkpoint: makes the weights")->capture_default_str();
+  add_number(app, "--seed", a.seed, 0, UINT64_MAX, "without a checkpoint: makes the weights");
   app.add_option("--config", a.config, "without a checkpoint: the config.json of the model that is made");
   app.add_option("--tokens", a.tokens, "a prompt as tokens, such as 1,2,3; repeat it for a batch");
   app.add_option("--prompt", a.prompts, "a prompt as text, for --tokenizer; repeat it for a batch");
-  app.add_option("--prompt-length", a.prompt_length, "a prompt of this many tokens, to measure the speed");
+  add_number(app, "--prompt-length", a.prompt_length, 0, largest_size,
+             "a prompt of this many tokens, to measure the speed");
   app.add_option("--tokenizer", a.tokenizer, "llama2.c's tokenizer.bin");
-  app.add_option("--generate", a.plan.new_tokens, "new tokens; 0: only the logits of the prompt")
-      ->capture_default_str();
+  add_number(app, "--generate", a.plan.new_tokens, 0, largest_size,
+             "new tokens, as far as the model has positions; 0: only the logits of the prompt");
   app.add_option("--weights", a.weights, "i8 and i4 quantize linear layers, 32 inputs to a scale in f32")
       ->check(CLI::IsMember({"stored", "i8", "i4"}))
       ->capture_default_str();
@@ -52,14 +72,13 @@ void parse(CLI::App &app, Arguments &a, int argc, char **argv) {
   app.add_option("--cache", a.cache, "the type of keys and values; i8 has a scale for each head of a token")
       ->check(CLI::IsMember({"f32", "bf16", "i8"}))
       ->capture_default_str();
-  app.add_option("--chunk", a.plan.chunk, "tokens of a prompt in one call; 0: all")->capture_default_str();
-  app.add_option("--drafts", a.plan.drafts,
-                 "speculative decoding: tokens that are guessed, and verified in one call")
-      ->capture_default_str();
-  app.add_option("--threads", a.threads)->check(CLI::Range(1, 1024))->capture_default_str();
+  add_number(app, "--chunk", a.plan.chunk, 0, largest_size, "tokens of a prompt in one call; 0: all");
+  add_number(app, "--drafts", a.plan.drafts, 0, largest_size,
+             "speculative decoding: tokens that are guessed, and verified in one call");
+  add_number(app, "--threads", a.threads, 1, 1024, "that share the work");
   app.add_option("--isa", a.isa, "avx2, neon, ... instead of this CPU's best");
   app.add_flag("--last-logits", a.plan.only_last_logits,
-               "compute logits only of the last token of each chunk");
+               "of a prompt, compute only the logits of its last token");
   app.add_flag("--ignore-eos", a.plan.ignores_eos, "do not stop at the end of a text");
   app.add_option("--ignore-key", a.ignored_keys, "an unknown key of config.json that changes no logit");
   app.add_option("--dump-logits", a.dump,
@@ -69,7 +88,8 @@ void parse(CLI::App &app, Arguments &a, int argc, char **argv) {
 
 std::vector<std::uint32_t> parse_tokens(const std::string &text) {
   std::vector<std::uint32_t> tokens;
-  std::istringstream in(text);
+  // getline() does not return an empty last part, so that "1," would be 1.
+  std::istringstream in(text.empty() ? text : text + ',');
   for (std::string part; std::getline(in, part, ',');) {
     if (part.empty() || part.size() > 8 || part.find_first_not_of("0123456789") != std::string::npos) {
       throw Refused("--tokens are numbers with commas between them, and not " + text);
@@ -109,7 +129,7 @@ void print_rate(const char *what, std::size_t tokens, std::uint64_t ns) {
               seconds > 0 ? static_cast<double>(tokens) / seconds : 0);
 }
 
-int run(const Arguments &a) {
+void run(const Arguments &a) {
   if (!a.isa.empty()) {
     const rapt_status status = rapt_force_isa(a.isa.c_str());
     if (status != RAPT_OK) throw Refused("--isa " + a.isa + ": " + rapt_status_text(status));
@@ -157,6 +177,10 @@ int run(const Arguments &a) {
     std::printf("hash       tokens %016llx, logits %016llx\n",
                 static_cast<unsigned long long>(hash_of_tokens(sequence)),
                 static_cast<unsigned long long>(sequence.logits.value()));
+    if (sequence.tokens.size() == sequence.longest &&
+        sequence.longest - sequence.prompt < a.plan.new_tokens) {
+      std::printf("end        the model has %zu positions\n", sequence.longest);
+    }
     if (a.plan.drafts > 0) {
       std::printf("drafts     %zu accepted, %zu rejected\n", sequence.accepted_drafts,
                   sequence.rejected_drafts);
@@ -165,23 +189,34 @@ int run(const Arguments &a) {
   print_rate("prompt", report.prompt_tokens, report.prompt_ns);
   print_rate("decode", report.decoded_tokens, report.decode_ns);
   std::printf("level      %s, %zu thread%s\n", rapt_active_isa(), a.threads, a.threads == 1 ? "" : "s");
-  return 0;
+}
+
+// A full disk or a closed pipe shows when the output leaves its buffer.
+void flush_output() {
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw Refused("the output cannot be written");
 }
 
 }  // namespace
 
 int main(int argc, char **argv) {
-  CLI::App app("Runs a Llama or Qwen model: one answer on every CPU, number of threads, batch and chunk");
+  CLI::App app(
+      "Runs a Llama, Mistral or Qwen model: one answer on every CPU, number of threads, batch and chunk");
   Arguments arguments;
   try {
-    parse(app, arguments, argc, argv);
-    return run(arguments);
-  } catch (const CLI::ParseError &error) {
-    return app.exit(error);
+    int status = 0;
+    try {
+      parse(app, arguments, argc, argv);
+      run(arguments);
+    } catch (const CLI::ParseError &error) {
+      status = app.exit(error);
+    }
+    flush_output();
+    return status;
   } catch (const std::bad_alloc &) {
     std::fprintf(stderr, "decoder: the model does not fit the memory\n");
   } catch (const std::exception &error) {
-    std::fprintf(stderr, "decoder: %s\n", error.what());
+    std::fprintf(stderr, "decoder: %s\n", shown(error.what(), 2000).c_str());
   }
   return 1;
 }

@@ -59,11 +59,11 @@ class Cache:
 
 @dataclass
 class Feed:
-    """The tokens that a sequence appends in one step."""
+    """The tokens that a sequence appends in one step, and how many of the last have logits."""
 
     sequence: int
     tokens: list[int]
-    only_last_logits: bool = False
+    logits: int
 
 
 class Linear:
@@ -166,7 +166,7 @@ class Model:
             start = int(cache.lengths[feed.sequence])
             cache.lengths[feed.sequence] += len(feed.tokens)
             for t, token in enumerate(feed.tokens):
-                if not feed.only_last_logits or t + 1 == len(feed.tokens):
+                if t + feed.logits >= len(feed.tokens):
                     wanted.append(len(tokens))
                 tokens.append(token)
                 positions.append(start + t)
@@ -320,10 +320,10 @@ class Sequence:
     dump: Any = field(default=None, repr=False)
 
     def take(self, row: Array) -> None:
-        """Count a row of logits, in which every NaN is the same one."""
-        bits = row.view(np.uint32)
-        bits = np.where((bits & 0x7FFFFFFF) > 0x7F800000, np.uint32(0x7FC00000), bits)
-        self.logits = fnv1a(self.logits, bits.astype("<u4").tobytes())
+        """Count a row of logits."""
+        if ((row.view(np.uint32) & 0x7FFFFFFF) > 0x7F800000).any():
+            raise Refused("a logit is NaN, so weights are NaN or infinite, or too large for this arithmetic")
+        self.logits = fnv1a(self.logits, row.astype("<f4").tobytes())
         if self.dump is not None:
             self.dump.write(row.astype("<f4").tobytes())
 
@@ -374,7 +374,10 @@ class Run:
                 continue
             in_prompt = sequence.fed < sequence.prompt
             phase = "prompt" if in_prompt else phase
-            feeds.append(Feed(i, self.next_tokens(sequence), in_prompt and self.options.last_logits))
+            tokens = self.next_tokens(sequence)
+            only_last = in_prompt and self.options.last_logits
+            is_last = sequence.fed + len(tokens) == sequence.prompt
+            feeds.append(Feed(i, tokens, int(is_last) if only_last else len(tokens)))
         if not feeds:
             return False
         start = time.perf_counter()
@@ -382,9 +385,8 @@ class Run:
         self.seconds[phase] += time.perf_counter() - start
         row = 0
         for feed in feeds:
-            count = 1 if feed.only_last_logits else len(feed.tokens)
-            self.take(feed, logits[row : row + count], phase)
-            row += count
+            self.take(feed, logits[row : row + feed.logits], phase)
+            row += feed.logits
         return True
 
     def take(self, feed: Feed, rows: Array, phase: str) -> None:
@@ -507,7 +509,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--drafts", type=int, default=0, help="tokens that are guessed, and verified in one call")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--isa", help="avx2, neon, ... instead of this CPU's best")
-    p.add_argument("--last-logits", action="store_true", help="compute only the last token's logits of each chunk")
+    p.add_argument("--last-logits", action="store_true", help="of a prompt, only the last token's logits")
     p.add_argument("--ignore-eos", action="store_true", help="do not stop at the end of a text")
     p.add_argument("--ignore-key", action="append", default=[], help="an unknown key that changes no logit")
     p.add_argument("--dump-logits", help="writes rows of f32; sequence 1 of a batch to FILE.1, and so on")
@@ -597,6 +599,7 @@ def main() -> int:
     options = parser().parse_args()
     try:
         run(options)
+        sys.stdout.flush()
     except (Refused, OSError, ValueError) as error:  # a ValueError is rapt's, such as that of an eps that f32 lacks
         print(f"decoder.py: {' '.join(str(error).split())}", file=sys.stderr)
         return 1

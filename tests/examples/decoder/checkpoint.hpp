@@ -20,6 +20,10 @@ struct Tensor {
 
 inline std::size_t bytes_of(rapt_type type) { return type == RAPT_F32 ? 4 : type == RAPT_I8 ? 1 : 2; }
 
+// Widens elements of a tensor, which is exact.
+void widen(rapt_type type, const std::byte *from, float *to, std::size_t count);
+
+// A file may have more than the model reads. Each tensor is read, or is the same as what is read, or is refused.
 class Checkpoint {
  public:
   virtual ~Checkpoint() = default;

@@ -1,4 +1,4 @@
-// Says what a model is: the config.json of a Llama or Qwen checkpoint, checked key by key.
+// Says what a model is: the config.json of a Llama, Mistral or Qwen checkpoint, checked key by key.
 #pragma once
 
 #include <rapt/rapt.h>
@@ -12,9 +12,13 @@
 
 namespace decoder {
 
+// Text of a file as part of a sentence: one line, without control characters, and cut where it is long.
+std::string shown(std::string_view text, std::size_t longest = 100);
+
 // The input is broken, or asks for what this decoder does not do. The text names the key or the tensor.
 class Refused : public std::runtime_error {
-  using std::runtime_error::runtime_error;
+ public:
+  explicit Refused(const std::string &text) : std::runtime_error(shown(text, 2000)) {}
 };
 
 struct Config {
@@ -27,7 +31,8 @@ struct Config {
   rapt_type dtype = RAPT_F32;  // of weights that are made from a seed
   int rope_layout = RAPT_ROPE_HALVES;
   rapt_rope_frequency_options rope = RAPT_ROPE_FREQUENCY_OPTIONS_INIT;
-  double attention_factor = 0;  // 0: what follows from the scaling of RoPE
+  double attention_factor = 0;       // 0: what follows from the scaling of RoPE
+  std::vector<std::size_t> windows;  // the keys that a query of each layer sees; 0: all. Empty: no windows
   std::vector<std::uint32_t> eos;
 };
 

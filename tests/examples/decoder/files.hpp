@@ -12,9 +12,12 @@ namespace decoder {
 
 class File {
  public:
-  explicit File(const std::filesystem::path &path)
-      : name_(path.filename().string()), in_(path, std::ios::binary) {
+  explicit File(const std::filesystem::path &path) : name_(path.filename().string()) {
+    // To open a pipe would wait for a program that writes to it.
     std::error_code error;
+    const std::filesystem::file_status status = std::filesystem::status(path, error);
+    if (exists(status) && !is_regular_file(status)) throw Refused(path.string() + " is not a regular file");
+    in_.open(path, std::ios::binary);
     size_ = std::filesystem::file_size(path, error);
     if (error || !in_) throw Refused(path.string() + " cannot be read");
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 namespace decoder {
 namespace {
@@ -23,17 +24,13 @@ std::vector<std::uint32_t> drafts_after(const std::vector<std::uint32_t> &tokens
 
 class Run {
  public:
-  Run(Model &model, std::vector<std::vector<std::uint32_t>> &prompts, const Plan &plan,
+  Run(Model &model, std::vector<Sequence> sequences, const Plan &plan,
       const std::function<void(std::size_t, std::span<const float>)> &watch)
       : model_(model),
         plan_(plan),
         watch_(watch),
-        cache_(model.config(), model.settings().cache, prompts.size(), capacity(prompts, plan)) {
-    for (std::vector<std::uint32_t> &prompt : prompts) {
-      Sequence &sequence = report_.sequences.emplace_back();
-      sequence.prompt = prompt.size();
-      sequence.tokens = std::move(prompt);
-    }
+        cache_(model.config(), model.settings().cache, sequences.size(), capacity(sequences)) {
+    report_.sequences = std::move(sequences);
   }
 
   Report run() {
@@ -43,10 +40,10 @@ class Run {
   }
 
  private:
-  static std::size_t capacity(const std::vector<std::vector<std::uint32_t>> &prompts, const Plan &plan) {
+  static std::size_t capacity(const std::vector<Sequence> &sequences) {
     std::size_t longest = 0;
-    for (const std::vector<std::uint32_t> &prompt : prompts) longest = std::max(longest, prompt.size());
-    return longest + plan.new_tokens;
+    for (const Sequence &sequence : sequences) longest = std::max(longest, sequence.longest);
+    return longest;
   }
 
   // Lets every sequence that is not finished feed its next tokens.
@@ -60,7 +57,10 @@ class Run {
       const bool in_prompt = sequence.fed < sequence.prompt;
       tokens[i] = next_tokens(sequence);
       any_prompt_ = any_prompt_ || in_prompt;
-      feeds.push_back({i, tokens[i], in_prompt && plan_.only_last_logits});
+      // The hash of the last logits must not depend on where chunks end.
+      const bool is_last = sequence.fed + tokens[i].size() == sequence.prompt;
+      const std::size_t last = in_prompt && plan_.only_last_logits ? is_last : tokens[i].size();
+      feeds.push_back({i, tokens[i], last});
     }
     if (feeds.empty()) return false;
 
@@ -88,7 +88,7 @@ class Run {
       return {first, first + static_cast<std::ptrdiff_t>(count)};
     }
     std::vector<std::uint32_t> tokens(first, sequence.tokens.end());
-    const std::size_t to_come = sequence.prompt + plan_.new_tokens - sequence.tokens.size();
+    const std::size_t to_come = sequence.longest - sequence.tokens.size();
     const std::vector<std::uint32_t> drafts =
         drafts_after(sequence.tokens, std::min(plan_.drafts, to_come - 1));
     tokens.insert(tokens.end(), drafts.begin(), drafts.end());
@@ -101,7 +101,8 @@ class Run {
     Sequence &sequence = report_.sequences[feed.sequence];
     const auto look = [&] {
       const std::span<const float> logits(row, vocab);
-      sequence.logits.add(row, vocab);
+      check(feed.sequence, logits);
+      sequence.logits.add(logits);
       watch_(feed.sequence, logits);
       row += vocab;
       return logits;
@@ -109,8 +110,8 @@ class Run {
     if (sequence.fed < sequence.prompt) {
       sequence.fed += feed.tokens.size();
       report_.prompt_tokens += feed.tokens.size();
-      const std::size_t rows = feed.only_last_logits ? 1 : feed.tokens.size();
-      for (std::size_t i = 0; i + 1 < rows; ++i) look();
+      for (std::size_t i = 1; i < feed.logits; ++i) look();
+      if (feed.logits == 0) return row;
       const std::span<const float> last = look();
       if (sequence.fed == sequence.prompt) append(sequence, last);
       return row;
@@ -129,9 +130,16 @@ class Run {
     return end;
   }
 
+  static void check(std::size_t sequence, std::span<const float> logits) {
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      if (!std::isnan(logits[i])) continue;
+      throw Refused("sequence " + std::to_string(sequence) + ": the logit of token " + std::to_string(i) +
+                    " is NaN, so weights are NaN or infinite, or too large for this arithmetic");
+    }
+  }
+
   void append(Sequence &sequence, std::span<const float> logits) {
-    const std::size_t done = sequence.tokens.size() - sequence.prompt;
-    sequence.finished = done == plan_.new_tokens;
+    sequence.finished = sequence.tokens.size() == sequence.longest;
     if (sequence.finished) return;
     std::uint32_t token = 0;
     timed([&] { token = static_cast<std::uint32_t>(rapt_argmax_f32(logits.data(), logits.size())); });
@@ -139,7 +147,7 @@ class Run {
     if (!any_prompt_) report_.decoded_tokens += 1;
     const std::vector<std::uint32_t> &eos = model_.config().eos;
     const bool ends = !plan_.ignores_eos && std::find(eos.begin(), eos.end(), token) != eos.end();
-    sequence.finished = ends || done + 1 == plan_.new_tokens;
+    sequence.finished = ends || sequence.tokens.size() == sequence.longest;
   }
 
   Model &model_;
@@ -156,7 +164,10 @@ class Run {
 Report generate(Model &model, std::vector<std::vector<std::uint32_t>> prompts, const Plan &plan,
                 const std::function<void(std::size_t, std::span<const float>)> &watch) {
   const Config &config = model.config();
-  for (const std::vector<std::uint32_t> &prompt : prompts) {
+  const std::size_t positions = config.max_positions ? config.max_positions : largest_size;
+  std::vector<Sequence> sequences;
+  if (prompts.empty()) throw Refused("there is no prompt");
+  for (std::vector<std::uint32_t> &prompt : prompts) {
     if (prompt.empty()) throw Refused("a prompt has no tokens");
     for (const std::uint32_t token : prompt) {
       if (token >= config.vocab) {
@@ -164,13 +175,16 @@ Report generate(Model &model, std::vector<std::vector<std::uint32_t>> prompts, c
                       std::to_string(config.vocab));
       }
     }
-    const std::size_t positions = prompt.size() + plan.new_tokens;
-    if (positions > (config.max_positions ? config.max_positions : largest_size)) {
-      throw Refused("prompt and new tokens need " + std::to_string(positions) +
-                    " positions, and the model has " + std::to_string(config.max_positions));
+    if (prompt.size() > positions) {
+      throw Refused("a prompt has " + std::to_string(prompt.size()) + " tokens, and the model " +
+                    std::to_string(positions) + " positions");
     }
+    Sequence &sequence = sequences.emplace_back();
+    sequence.prompt = prompt.size();
+    sequence.longest = prompt.size() + std::min(plan.new_tokens, positions - prompt.size());
+    sequence.tokens = std::move(prompt);
   }
-  return Run(model, prompts, plan, watch).run();
+  return Run(model, std::move(sequences), plan, watch).run();
 }
 
 std::uint64_t hash_of_tokens(const Sequence &sequence) {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <bit>
-#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace decoder {
 
@@ -13,12 +13,8 @@ class Hash {
   void add(std::uint32_t number) {
     for (int shift = 0; shift < 32; shift += 8) add_byte(static_cast<unsigned char>(number >> shift));
   }
-  // Every NaN counts as the same one, because the bits of a NaN are not promised.
-  void add(const float *numbers, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::uint32_t bits = std::bit_cast<std::uint32_t>(numbers[i]);
-      add((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : bits);
-    }
+  void add(std::span<const float> numbers) {
+    for (const float number : numbers) add(std::bit_cast<std::uint32_t>(number));
   }
   std::uint64_t value() const { return value_; }
 

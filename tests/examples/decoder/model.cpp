@@ -1,7 +1,9 @@
 #include "model.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <new>
 #include <rapt/parallel.hpp>
 
 namespace decoder {
@@ -15,8 +17,6 @@ Pool threads_per_call() {
       [](std::size_t parts, const std::function<void(std::size_t)> &body) { rapt::std_threads(parts, body); };
 }
 
-namespace {
-
 void widen(rapt_type type, const std::byte *from, float *to, std::size_t count) {
   if (type == RAPT_F16)
     rapt_convert_f16_to_f32(reinterpret_cast<const rapt_f16 *>(from), to, count);
@@ -25,6 +25,8 @@ void widen(rapt_type type, const std::byte *from, float *to, std::size_t count) 
   else
     std::memcpy(to, from, count * sizeof(float));
 }
+
+namespace {
 
 std::vector<float> read_vector(Checkpoint &checkpoint, const std::string &name, std::size_t length) {
   const Tensor tensor = checkpoint.read(name, 0, length);
@@ -132,6 +134,8 @@ Cache::Cache(const Config &config, rapt_type type, std::size_t sequences, std::s
       kv_heads_(config.kv_heads),
       head_dim_(config.head_dim),
       capacity_(capacity) {
+  const std::size_t row_bytes = kv_heads_ * (head_dim_ * bytes_of(type) + sizeof(float));
+  if (capacity_ > SIZE_MAX / sequences / row_bytes) throw std::bad_alloc();
   const std::size_t rows = sequences * kv_heads_ * capacity_;
   for (Layer &layer : layers) {
     for (Tensor *tensor : {&layer.k, &layer.v}) {
@@ -182,7 +186,7 @@ Model::Model(Checkpoint &checkpoint, const Settings &settings)
       head_(checkpoint, {{config_.tied ? "model.embed_tokens" : "lm_head", config_.vocab}}, config_.hidden,
             false, settings) {
   const rapt_status status = rapt_rope_frequencies(frequencies_.data(), &attention_factor_, &config_.rope);
-  if (status != RAPT_OK) throw Refused(std::string("config.json: RoPE: ") + rapt_status_text(status));
+  if (status != RAPT_OK) throw Refused(std::string("config.json: rope_scaling: ") + rapt_status_text(status));
   if (config_.attention_factor > 0) attention_factor_ = config_.attention_factor;
   for (std::size_t i = 0; i < config_.layers; ++i) layers_.push_back(read_layer(checkpoint, i));
 }
@@ -270,8 +274,9 @@ void Model::rotate(float *heads, std::size_t count, std::size_t rows) const {
 }
 
 // Keys and values go through the cache, so a prompt sees them as rounded as the tokens after it do.
-void Model::attend(const Layer &layer, std::span<const Feed> feeds, Cache &cache, Cache::Layer &kv,
-                   std::size_t rows) {
+void Model::attend(std::size_t index, std::span<const Feed> feeds, Cache &cache, std::size_t rows) {
+  const Layer &layer = layers_[index];
+  Cache::Layer &kv = cache.layers[index];
   if (config_.qk_norm) {
     in_parts(rows, [&](std::size_t first, std::size_t count) {
       for (std::size_t row = first; row < first + count; ++row) {
@@ -306,6 +311,7 @@ void Model::attend(const Layer &layer, std::span<const Feed> feeds, Cache &cache
                        static_cast<std::ptrdiff_t>(qkv_width_)};
   options.out_strides = rapt_strides_bthd(config_.heads, rows, config_.head_dim);
   options.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
+  options.window_left = config_.windows.empty() ? 0 : config_.windows[index];
   options.q_offsets = q_offsets.data();
   cache.describe(kv, options);
   must(rapt::parallel_attention<const void *, const void *, const void *, void *>(
@@ -321,16 +327,19 @@ void Model::forward(std::span<const Feed> feeds, Cache &cache, std::vector<float
     std::int32_t &length = cache.lengths[feed.sequence];
     for (std::size_t t = 0; t < feed.tokens.size(); ++t, ++rows) {
       positions_.push_back(length++);
-      if (!feed.only_last_logits || t + 1 == feed.tokens.size()) wanted.push_back(rows);
+      if (t + feed.logits >= feed.tokens.size()) wanted.push_back(rows);
     }
   }
+  // Attention counts the rows of a call in 32 bits, and the product of two sizes fits 64.
+  if (rows > largest_size)
+    throw Refused("the tokens of one step are more than 2^24; --chunk makes it shorter");
   embed(feeds, rows);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer &layer = layers_[i];
     norm(x_, rows, layer.attention_norm, normed_);
     qkv_.resize(rows * qkv_width_);
     linear(layer.qkv, normed_, rows, qkv_.data(), nullptr);
-    attend(layer, feeds, cache, cache.layers[i], rows);
+    attend(i, feeds, cache, rows);
     linear(layer.o, attended_, rows, x_.data(), x_.data());
 
     norm(x_, rows, layer.mlp_norm, normed_);
@@ -348,6 +357,7 @@ void Model::forward(std::span<const Feed> feeds, Cache &cache, std::vector<float
     });
     linear(layer.down, gated_, rows, x_.data(), x_.data());
   }
+  if (wanted.empty()) return;
   norm(x_, rows, final_norm_, normed_);
   logits.resize(wanted.size() * config_.vocab);
   linear(head_, normed_, rows, logits.data(), nullptr, &wanted);

@@ -1,4 +1,4 @@
-// The forward pass of a Llama or Qwen model. All its arithmetic is in rapt.
+// The forward pass of a Llama, Mistral or Qwen model. All its arithmetic is in rapt.
 #pragma once
 
 #include <rapt/rapt.h>
@@ -77,7 +77,7 @@ class Linear {
 struct Feed {
   std::size_t sequence;
   std::span<const std::uint32_t> tokens;
-  bool only_last_logits = false;
+  std::size_t logits;  // of its last tokens
 };
 
 class Model {
@@ -87,8 +87,8 @@ class Model {
   const Config &config() const { return config_; }
   const Settings &settings() const { return settings_; }
 
-  // Appends the tokens to their sequences, at most one Feed each. Writes a row of logits for each token, in
-  // the order of the feeds. A Feed with only_last_logits has one row.
+  // Appends the tokens to their sequences, at most one Feed each. Writes a row of logits for each token whose
+  // logits are asked for, in the order of the feeds.
   void forward(std::span<const Feed> feeds, Cache &cache, std::vector<float> &logits);
 
  private:
@@ -103,8 +103,7 @@ class Model {
             std::vector<float> &y);
   void linear(const Linear &layer, const std::vector<float> &x, std::size_t rows, float *y, const float *add,
               const std::vector<std::size_t> *x_rows = nullptr);
-  void attend(const Layer &layer, std::span<const Feed> feeds, Cache &cache, Cache::Layer &kv,
-              std::size_t rows);
+  void attend(std::size_t index, std::span<const Feed> feeds, Cache &cache, std::size_t rows);
   void norm_rows(const float *x, float *y, std::size_t rows, const std::vector<float> &weight) const;
   void rotate(float *heads, std::size_t count, std::size_t rows) const;
   template <class Body>

@@ -1,5 +1,7 @@
 // Reads safetensors: 8 bytes for the length of a header, the header in JSON, and the tensors one after the other.
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <fstream>
 #include <map>
 
@@ -43,6 +45,34 @@ Entry parse_entry(const json &value, const std::string &what, std::uint64_t body
   return entry;
 }
 
+rapt_type type_of(const std::string &name, const Entry &entry) {
+  if (entry.dtype == "F32") return RAPT_F32;
+  if (entry.dtype == "F16") return RAPT_F16;
+  if (entry.dtype == "BF16") return RAPT_BF16;
+  throw Refused(name + " has the dtype " + shown(entry.dtype) + "; F32, F16 and BF16 are supported");
+}
+
+std::vector<float> rounded(std::vector<float> numbers, rapt_type type) {
+  std::vector<std::uint16_t> halves(numbers.size());
+  if (type == RAPT_F16) {
+    rapt_convert_f32_to_f16(numbers.data(), halves.data(), numbers.size());
+    rapt_convert_f16_to_f32(halves.data(), numbers.data(), numbers.size());
+  } else if (type == RAPT_BF16) {
+    rapt_convert_f32_to_bf16(numbers.data(), halves.data(), numbers.size());
+    rapt_convert_bf16_to_f32(halves.data(), numbers.data(), numbers.size());
+  }
+  return numbers;
+}
+
+// Says whether positive numbers are the same but for their last `bits` bits, by which formulas in f32 differ.
+bool nearly_equal(const std::vector<float> &a, const std::vector<float> &b, int bits) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](float x, float y) {
+    const std::int64_t distance =
+        std::int64_t{std::bit_cast<std::int32_t>(x)} - std::bit_cast<std::int32_t>(y);
+    return distance >> bits == 0 || -distance >> bits == 0;
+  });
+}
+
 // Adds the tensors of one file. The format demands that tensors cover the file, without gaps or overlaps.
 void read_header(const path &file, Entries &entries) {
   const std::string name = file.filename().string();
@@ -58,10 +88,12 @@ void read_header(const path &file, Entries &entries) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> spans;
   for (const auto &item : header.items()) {
     if (item.key() == "__metadata__") continue;
-    Entry entry = parse_entry(item.value(), item.key() + " in " + name, 8 + length, in.size() - 8 - length);
+    Entry entry =
+        parse_entry(item.value(), shown(item.key()) + " in " + name, 8 + length, in.size() - 8 - length);
     entry.file = file;
     spans.emplace_back(entry.begin, entry.end);
-    if (!entries.emplace(item.key(), std::move(entry)).second) throw Refused(item.key() + " is in two files");
+    if (!entries.emplace(item.key(), std::move(entry)).second)
+      throw Refused(shown(item.key()) + " is in two files");
   }
   std::sort(spans.begin(), spans.end());
   std::uint64_t at = 8 + length;
@@ -81,16 +113,16 @@ void read_index(const path &folder, Entries &entries) {
   }
   std::set<std::string> files;
   for (const auto &item : index["weight_map"].items()) {
-    if (!item.value().is_string()) throw Refused(name + ": " + item.key() + " is in no file");
+    if (!item.value().is_string()) throw Refused(name + ": " + shown(item.key()) + " is in no file");
     const std::string file = item.value().get<std::string>();
     if (file.find_first_of("/\\") != std::string::npos)
-      throw Refused(name + ": " + file + " is not in the folder");
+      throw Refused(name + ": " + shown(file) + " is not in the folder");
     if (files.insert(file).second) read_header(folder / file, entries);
   }
   for (const auto &item : index["weight_map"].items()) {
     const auto found = entries.find(item.key());
     if (found == entries.end() || found->second.file.filename() != item.value().get<std::string>()) {
-      throw Refused(item.key() + " is not in the file that " + name + " names");
+      throw Refused(shown(item.key()) + " is not in the file that " + name + " names");
     }
   }
   if (entries.size() != index["weight_map"].size())
@@ -104,10 +136,16 @@ class Safetensors : public Checkpoint {
     const path whole = folder / "model.safetensors";
     if (exists(whole)) {
       read_header(whole, entries_);
-    } else {
+    } else if (exists(folder / "model.safetensors.index.json")) {
       read_index(folder, entries_);
+    } else {
+      throw Refused(folder.string() + " has neither model.safetensors nor model.safetensors.index.json");
     }
     check_names();
+    for (const auto &[name, entry] : entries_) {
+      if (is_table(name)) check_table(name);
+    }
+    if (config_.tied && entries_.count("lm_head.weight")) check_head();
   }
 
   Tensor read(const std::string &name, std::size_t rows, std::size_t cols) override {
@@ -118,12 +156,7 @@ class Safetensors : public Checkpoint {
     if (rows) shape.insert(shape.begin(), rows);
     if (entry.shape != shape) throw Refused(name + " has another shape than config.json says");
     Tensor tensor;
-    if (entry.dtype == "F16")
-      tensor.type = RAPT_F16;
-    else if (entry.dtype == "BF16")
-      tensor.type = RAPT_BF16;
-    else if (entry.dtype != "F32")
-      throw Refused(name + " has the dtype " + entry.dtype + "; F32, F16 and BF16 are supported");
+    tensor.type = type_of(name, entry);
     const std::size_t bytes = (rows ? rows : 1) * cols * bytes_of(tensor.type);
     if (entry.end - entry.begin != bytes)
       throw Refused(name + " has another number of bytes than its shape says");
@@ -154,9 +187,60 @@ class Safetensors : public Checkpoint {
       insert(config_.qk_norm, {"self_attn.q_norm.weight", "self_attn.k_norm.weight"});
     }
     for (const auto &[name, entry] : entries_) {
-      const bool table = name.find("rotary_emb.inv_freq") != std::string::npos;  // follows from config.json
-      if (!table && known.count(name) == 0)
-        throw Refused(name + " is not a tensor of the model in config.json");
+      if (!is_table(name) && known.count(name) == 0)
+        throw Refused(shown(name) + " is not a tensor of the model in config.json");
+    }
+  }
+
+  static bool is_table(const std::string &name) {
+    return name.find("rotary_emb.inv_freq") != std::string::npos;
+  }
+
+  // Old files have the frequencies of RoPE: scaled or not, and rounded to some type of weights.
+  void check_table(const std::string &name) {
+    const Tensor tensor = read(name, 0, config_.head_dim / 2);
+    std::vector<float> stored(config_.head_dim / 2);
+    widen(tensor.type, tensor.bytes.data(), stored.data(), stored.size());
+    rapt_rope_frequency_options plain = RAPT_ROPE_FREQUENCY_OPTIONS_INIT;
+    plain.rotary_dim = config_.rope.rotary_dim;
+    plain.base = config_.rope.base;
+    for (const rapt_rope_frequency_options &options : {plain, config_.rope}) {
+      std::vector<double> exact(stored.size());
+      if (rapt_rope_frequencies(exact.data(), nullptr, &options) != RAPT_OK)
+        continue;  // the model refuses it
+      const std::vector<float> numbers(exact.begin(), exact.end());
+      // The formula in f32 errs by less than 128 units, and by at most one unit of a shorter type.
+      for (const auto &[type, bits] : {std::pair(RAPT_F32, 7), {RAPT_F16, 14}, {RAPT_BF16, 17}}) {
+        if (rounded(stored, type) == stored && nearly_equal(stored, rounded(numbers, type), bits)) return;
+      }
+    }
+    throw Refused(name + " differs from the frequencies that rope_theta in config.json gives");
+  }
+
+  // The embedding is the head. A file may repeat it, but a head of its own would be another model.
+  void check_head() {
+    const std::string head = "lm_head.weight", embedding = "model.embed_tokens.weight";
+    const auto rows = [&](const std::string &name, std::size_t row, std::size_t count) {
+      const auto found = entries_.find(name);
+      if (found == entries_.end()) throw Refused(name + " is missing");
+      if (found->second.shape != std::vector<std::uint64_t>{config_.vocab, config_.hidden})
+        throw Refused(name + " has another shape than config.json says");
+      const rapt_type type = type_of(name, found->second);
+      const std::size_t row_bytes = config_.hidden * bytes_of(type);
+      std::vector<std::byte> stored(count * row_bytes);
+      File(found->second.file).read(found->second.begin + row * row_bytes, stored.size(), stored.data());
+      std::vector<float> numbers(count * config_.hidden);
+      widen(type, stored.data(), numbers.data(), numbers.size());
+      return numbers;
+    };
+    constexpr std::size_t at_a_time = 1024;
+    for (std::size_t row = 0; row < config_.vocab; row += at_a_time) {
+      const std::size_t count = std::min(at_a_time, config_.vocab - row);
+      const std::vector<float> a = rows(head, row, count), b = rows(embedding, row, count);
+      if (std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) != 0) {
+        throw Refused(head + " differs from " + embedding +
+                      ", but tie_word_embeddings says that they are one");
+      }
     }
   }
 

@@ -29,7 +29,9 @@ class Checkpoint(Protocol):
 
 
 def read_file(path: Path, begin: int = 0, count: int = -1) -> Array:
-    """Bytes of a file; -1: all."""
+    """Bytes of a file; -1: all. To open a pipe would wait for a program that writes to it."""
+    if path.exists() and not path.is_file():
+        raise Refused(f"{path} is not a regular file")
     try:
         with open(path, "rb") as file:
             data = np.fromfile(file, np.uint8, count, offset=begin)
@@ -174,8 +176,30 @@ class Safetensors:
         known = _known_names(self.config, 2 * len(entries) + 32)
         for name in self._entries:
             table = "rotary_emb.inv_freq" in name and not self.config.is_gpt2  # follows from config.json
+            if table and not self._is_inv_freq(name):
+                raise Refused(f"{name} differs from the frequencies that rope_theta in config.json gives")
             if not table and name not in known:
                 raise Refused(f"{name} is not a tensor of the model in config.json")
+        if self.config.tied and "lm_head.weight" in self._entries:
+            embedding = "transformer.wte.weight" if self.config.is_gpt2 else "model.embed_tokens.weight"
+            head, shared = (self._widened(name, self.config.hidden) for name in ("lm_head.weight", embedding))
+            if not np.array_equal(head.view(np.uint32), shared.view(np.uint32)):
+                raise Refused(
+                    f"lm_head.weight differs from {embedding}, but tie_word_embeddings says that they are one"
+                )
+
+    def _widened(self, name: str, cols: int) -> Array:
+        """A tensor as f32."""
+        if name not in self._entries:
+            raise Refused(f"{name} is missing")
+        stored = self.read(name, (*self._entries[name].shape[:-1], cols))
+        return (stored.astype("<u4") << 16).view("<f4") if stored.dtype == np.uint16 else stored.astype("<f4")
+
+    def _is_inv_freq(self, name: str) -> bool:
+        """Whether a table has the frequencies of RoPE, as far as the types of weights hold them."""
+        dim = self.config.head_dim
+        expected = self.config.rope["base"] ** (-np.arange(0, dim, 2) / dim)
+        return np.allclose(self._widened(name, dim // 2), expected, 2**-7, 2**-24)
 
     @staticmethod
     def _with_prefix(entries: dict[str, _Entry]) -> dict[str, _Entry]:
@@ -212,6 +236,8 @@ class Llama2c:
         if self._size < 28:
             raise Refused(f"{path.name} is shorter than its header")
         sizes = list(struct.unpack("<7i", read_file(path, 0, 28).tobytes()))
+        if sizes[0] == int.from_bytes(b"GGUF", "little"):
+            raise Refused(f"{path.name} has the format of GGUF, which is not supported")
         if sizes[0] == 0x616B3432:
             raise Refused("the .bin has llama2.c's newer format (ak42), which is not supported")
         own_head = sizes[5] < 0

@@ -138,9 +138,9 @@ class Keys:
         return Refused(f"{self.of}: {key} {why}; it is {value}")
 
     def refuse_others(self, known: list[str]) -> None:
-        for key in self.table:
-            if key not in self._asked and key not in known:
-                raise Refused(f"{self.of}: {key} is not known here, and may change the logits")
+        unknown = [key for key in self.table if key not in self._asked and key not in known]
+        if unknown:
+            raise Refused(f"{self.of}: not known here, and may change the logits: {', '.join(unknown)}")
 
 
 def _rope(keys: Keys, head_dim: int) -> dict[str, Any]:
@@ -229,7 +229,7 @@ def _gpt2(keys: Keys) -> Config:
 def _llama_or_qwen(keys: Keys, model_type: str) -> Config:
     keys.only("hidden_act", "silu")
     keys.only("use_mrope", False)
-    if keys.flag("use_sliding_window") and keys.find("sliding_window") is not None:
+    if keys.flag("use_sliding_window") and ("sliding_window" not in keys or keys.find("sliding_window") is not None):
         raise keys.refused("use_sliding_window", "is not supported")
     kinds = keys.find("layer_types")
     if kinds is not None and (not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds)):

@@ -1,0 +1,266 @@
+"""The page on linear layers has a table of quantized formats: how their integers become rapt's rows.
+
+Each format is blocks of random bytes. What they stand for is computed by the format's definition (ggml's structs and
+dequantize_row functions, the packing of GPTQ, AWQ, bitsandbytes and torchao), number by number. rapt's numbers, through
+the options and the order of the table, are the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rapt
+
+OUTPUTS, INPUTS = 6, 512
+OUTPUTS_OF_WORDS = 16  # eight outputs share a word of 32 bits
+EYE = np.eye(INPUTS, dtype=np.float32)
+RNG = np.random.default_rng(8)
+FP4 = [0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6]  # e2m1 of the OCP
+IQ4_NL = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113]
+NF4 = [
+    -1.0,
+    -0.6961928009986877,
+    -0.5250730514526367,
+    -0.39491748809814453,
+    -0.28444138169288635,
+    -0.18477343022823334,
+    -0.09105003625154495,
+    0.0,
+    0.07958029955625534,
+    0.16093020141124725,
+    0.24611230194568634,
+    0.33791524171829224,
+    0.44070982933044434,
+    0.5626170039176941,
+    0.7229568362236023,
+    1.0,
+]
+
+
+def random_of(dtype: Any, *shape: int) -> Any:
+    """Random bytes. A number of f16 is made finite, so that no block is NaN whole."""
+    made = np.frombuffer(RNG.bytes(np.dtype(dtype).itemsize * math.prod(shape)), dtype).reshape(shape).copy()
+    for name in made.dtype.names or ():
+        if made.dtype[name] == np.float16:
+            bits = made[name].view(np.uint16)
+            made[name] = np.where(bits >> 10 & 31 == 31, bits & 0x83FF, bits).view(np.float16)
+    return made
+
+
+def blocks_of(inputs: int, *fields: Any) -> Any:
+    """Rows of a file: blocks of that many inputs, without padding."""
+    return random_of(np.dtype(list(fields)), OUTPUTS, INPUTS // inputs)
+
+
+def f32(x: Any) -> Any:
+    return np.float32(x)
+
+
+def decoded(blocks: Any, numbers_of: Any) -> Any:
+    return np.array([[number for block in row for number in numbers_of(block)] for row in blocks], np.float32)
+
+
+def halves(qs: Any) -> list[int]:
+    """GGUF's order: 16 bytes have 16 numbers in their low halves, then 16 in their high ones."""
+    return [int(q) & 15 for q in qs] + [int(q) >> 4 for q in qs]
+
+
+def neighbours(qs: Any) -> list[int]:
+    return [half for q in qs for half in (int(q) & 15, int(q) >> 4)]
+
+
+def from_halves(qs: Any) -> Any:
+    """GGUF: the first half of the inputs is in low halves of bytes. rapt: neighbours share a byte."""
+    q = np.concatenate([qs & 15, qs >> 4], axis=-1)
+    return (q[..., ::2] | q[..., 1::2] << 4).reshape(OUTPUTS, INPUTS // 2)
+
+
+def swapped(data: Any) -> Any:
+    return data >> 4 | data << 4
+
+
+# Each returns rapt's bytes, type, group and options, and what the file's bytes stand for.
+
+
+def q8_0() -> Any:
+    file = blocks_of(32, ("d", "<f2"), ("qs", "i1", 32))
+    expected = decoded(file, lambda b: [f32(q) * f32(b["d"]) for q in b["qs"]])
+    return file["qs"].reshape(OUTPUTS, INPUTS), "i8", 32, {"scales": file["d"]}, expected
+
+
+def q4_0() -> Any:
+    file = blocks_of(32, ("d", "<f2"), ("qs", "u1", 16))
+    expected = decoded(file, lambda b: [f32(q - 8) * f32(b["d"]) for q in halves(b["qs"])])
+    return from_halves(file["qs"]), "u4", 32, {"scales": file["d"]}, expected
+
+
+def q4_1() -> Any:
+    file = blocks_of(32, ("d", "<f2"), ("m", "<f2"), ("qs", "u1", 16))
+    expected = decoded(file, lambda b: [f32(q) * f32(b["d"]) + f32(b["m"]) for q in halves(b["qs"])])
+    options = {"scales": file["d"], "offsets": file["m"], "zeros": np.zeros(file.shape, np.uint8)}
+    return from_halves(file["qs"]), "u4", 32, options, expected
+
+
+def scale_and_min(j: int, q: Any) -> tuple[int, int]:
+    """ggml's get_scale_min_k4: eight pairs of 6 bits in 12 bytes."""
+    q = [int(byte) for byte in q]
+    if j < 4:
+        return q[j] & 63, q[j + 4] & 63
+    return q[j + 4] & 15 | q[j - 4] >> 6 << 4, q[j + 4] >> 4 | q[j] >> 6 << 4
+
+
+def q4_k() -> Any:
+    file = blocks_of(256, ("d", "<f2"), ("dmin", "<f2"), ("scales", "u1", 12), ("qs", "u1", 128))
+
+    def numbers_of(block: Any) -> Any:
+        """As ggml's dequantize_row_q4_K."""
+        for j in range(4):
+            for half in range(2):
+                sc, m = scale_and_min(2 * j + half, block["scales"])
+                d, least = f32(block["d"]) * f32(sc), f32(block["dmin"]) * f32(m)
+                for byte in block["qs"][32 * j : 32 * j + 32]:
+                    yield d * f32(int(byte) >> 4 if half else int(byte) & 15) - least
+
+    low, middle, high = np.split(file["scales"], 3, axis=-1)
+    sixes = (low & 63, high & 15 | low >> 6 << 4), (middle & 63, high >> 4 | middle >> 6 << 4)
+    scales, mins = (
+        file[of].astype(np.float32)[..., None] * np.concatenate(six, -1).astype(np.float32)
+        for of, six in zip(("d", "dmin"), sixes)
+    )
+    groups = (OUTPUTS, INPUTS // 32)
+    options = {"scales": scales.reshape(groups), "offsets": -mins.reshape(groups), "zeros": np.zeros(groups, np.uint8)}
+    return from_halves(file["qs"].reshape(OUTPUTS, -1, 32)), "u4", 32, options, decoded(file, numbers_of)
+
+
+def iq4_nl() -> Any:
+    file = blocks_of(32, ("d", "<f2"), ("qs", "u1", 16))
+    expected = decoded(file, lambda b: [f32(b["d"]) * f32(IQ4_NL[q]) for q in halves(b["qs"])])
+    return from_halves(file["qs"]), "u4", 32, {"scales": file["d"], "codebook": IQ4_NL}, expected
+
+
+def mxfp4(in_gguf: bool) -> Any:
+    """A scale is 2^(e - 127). 6 times that overflows above 252, and e = 255 is NaN in the format."""
+    file = blocks_of(32, ("e", "u1"), ("qs", "u1", 16))
+    file["e"] = np.minimum(file["e"], 252)
+    file["e"][0, :2] = 0, 252
+
+    def numbers_of(block: Any) -> Any:
+        q4 = halves(block["qs"]) if in_gguf else neighbours(block["qs"])
+        return [f32(FP4[q]) * f32(2.0 ** (int(block["e"]) - 127)) for q in q4]
+
+    scales = rapt.convert((2.0 ** (file["e"].astype(float) - 127)).astype(np.float32), "bf16")
+    rows = from_halves(file["qs"]) if in_gguf else file["qs"].reshape(OUTPUTS, INPUTS // 2)
+    return rows, "u4", 32, {"scales": scales, "codebook": FP4}, decoded(file, numbers_of)
+
+
+def nf4() -> Any:
+    data = random_of("u1", OUTPUTS, INPUTS // 2)
+    absmax = RNG.uniform(0.01, 2, (OUTPUTS, INPUTS // 64)).astype(np.float32)
+    expected = np.empty((OUTPUTS, INPUTS), np.float32)
+    for n, k in np.ndindex(OUTPUTS, INPUTS):
+        byte = int(data[n, k // 2])
+        expected[n, k] = f32(NF4[byte & 15 if k % 2 else byte >> 4]) * absmax[n, k // 64]
+    return swapped(data), "u4", 64, {"scales": absmax, "codebook": NF4}, expected
+
+
+def f16_scales(groups: int) -> Any:
+    return RNG.uniform(-2, 2, (groups, OUTPUTS_OF_WORDS)).astype(np.float16)
+
+
+def rows_of(q: Any) -> Any:
+    return (q[:, ::2] | q[:, 1::2] << 4).astype(np.uint8)
+
+
+def nibbles_of(words: Any) -> Any:
+    """The eight numbers of each word, the first in the lowest bits."""
+    return words[..., None] >> np.arange(0, 32, 4, dtype=np.uint32) & 15
+
+
+def gptq(is_v2: bool) -> Any:
+    qweight, qzeros = random_of("<u4", INPUTS // 8, OUTPUTS_OF_WORDS), random_of("<u4", 4, OUTPUTS_OF_WORDS // 8)
+    scales, shape = f16_scales(4), (OUTPUTS_OF_WORDS, INPUTS)
+    expected = np.empty(shape, np.float32)
+    for n, k in np.ndindex(*shape):
+        q = int(qweight[k // 8, n]) >> 4 * (k % 8) & 15
+        zero = (int(qzeros[k // 128, n // 8]) >> 4 * (n % 8) & 15) + (0 if is_v2 else 1)
+        expected[n, k] = f32(scales[k // 128, n]) * f32(q - zero)
+    q = nibbles_of(qweight.T).reshape(shape)
+    zeros = (nibbles_of(qzeros).reshape(4, -1).T + (0 if is_v2 else 1)).astype(np.uint8)
+    return rows_of(q), "u4", 128, {"scales": np.ascontiguousarray(scales.T), "zeros": zeros}, expected
+
+
+def awq() -> Any:
+    order = [0, 2, 4, 6, 1, 3, 5, 7]  # of the outputs in a word
+    qweight, qzeros = random_of("<u4", INPUTS, OUTPUTS_OF_WORDS // 8), random_of("<u4", 4, OUTPUTS_OF_WORDS // 8)
+    scales, shape = f16_scales(4), (OUTPUTS_OF_WORDS, INPUTS)
+    expected = np.empty(shape, np.float32)
+    for word, k, i in np.ndindex(OUTPUTS_OF_WORDS // 8, INPUTS, 8):
+        n = 8 * word + order[i]
+        q, zero = int(qweight[k, word]) >> 4 * i & 15, int(qzeros[k // 128, word]) >> 4 * i & 15
+        expected[n, k] = f32(scales[k // 128, n]) * f32(q - zero)
+    back = np.argsort(order)
+    q, zeros = (nibbles_of(words)[..., back].reshape(len(words), -1).T for words in (qweight, qzeros))
+    options = {"scales": np.ascontiguousarray(scales.T), "zeros": np.ascontiguousarray(zeros.astype(np.uint8))}
+    return rows_of(q), "u4", 128, options, expected
+
+
+def torchao() -> Any:
+    """(q - 8) * scale + zero, in f32 over numbers of bf16."""
+    data = random_of("u1", OUTPUTS, INPUTS // 2)
+    scales, zeros = (rapt.convert(RNG.normal(size=(OUTPUTS, 4)).astype(np.float32), "bf16") for _ in range(2))
+    wide_scales, wide_zeros = (rapt.convert(x, "f32") for x in (scales, zeros))
+    expected = np.empty((OUTPUTS, INPUTS), np.float32)
+    for n, k in np.ndindex(OUTPUTS, INPUTS):
+        byte = int(data[n, k // 2])
+        q = byte & 15 if k % 2 else byte >> 4
+        expected[n, k] = f32(q - 8) * wide_scales[n, k // 128] + wide_zeros[n, k // 128]
+    return swapped(data), "u4", 128, {"scales": scales, "offsets": zeros}, expected
+
+
+FORMATS = {
+    "GGUF q8_0": q8_0,
+    "GGUF q4_0": q4_0,
+    "GGUF q4_1": q4_1,
+    "GGUF q4_K": q4_k,
+    "GGUF IQ4_NL": iq4_nl,
+    "GPTQ": lambda: gptq(False),
+    "GPTQ, gptq_v2": lambda: gptq(True),
+    "AWQ": awq,
+    "bitsandbytes NF4": nf4,
+    "MXFP4": lambda: mxfp4(False),
+    "MXFP4, GGUF": lambda: mxfp4(True),
+    "torchao int4": torchao,
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_formats_have_the_numbers_of_their_definition(name: str) -> None:
+    """Row k of the identity picks input k, and the sum adds nothing to a product."""
+    rows, type, group, options, expected = FORMATS[name]()
+    assert len(np.unique(expected)) > 300 and expected.dtype == np.float32 and np.isfinite(expected).all()
+    found = rapt.linear(EYE, rapt.pack_quantized(rows, type, scale_group=group, **options)).T
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_every_format_of_the_table_is_decoded() -> None:
+    page = (Path(__file__).parents[2] / "src/manual/linear_layers.md").read_text()
+    table = page[page.index("| format | type and options") :].split("\n\n")[0].splitlines()[2:]
+    names = [row.split("|")[1].strip() for row in table]
+    assert names == [name for name in FORMATS if "," not in name]
+
+
+@pytest.mark.parametrize("is_v2", [False, True])
+def test_gptq_with_groups_out_of_order(is_v2: bool) -> None:
+    """desc_act: input k has the scale and zero of group g_idx[k]. The inputs of gptq() are those sorted by their groups."""
+    rows, type, group, options, sorted_by_group = gptq(is_v2)
+    order = RNG.permutation(INPUTS)
+    of_file, g_idx = sorted_by_group[:, order], order // group
+    by_group = np.argsort(g_idx, kind="stable")
+    q_of_file = np.stack([rows & 15, rows >> 4], -1).reshape(len(rows), -1)[:, order]
+    weights = rapt.pack_quantized(rows_of(q_of_file[:, by_group]), type, scale_group=group, **options)
+    np.testing.assert_array_equal(rapt.linear(EYE[:, by_group], weights).T, of_file)
