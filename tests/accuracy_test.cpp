@@ -249,6 +249,22 @@ TEST_CASE_TEMPLATE("masked elements and sinks", T, float, double) {
   worst.print<T>("masks and sinks");
 }
 
+// The quotient of a sink and the scale is rounded, so that its product with the scale may be above the sink.
+TEST_CASE_TEMPLATE("sinks next to which all scores nearly vanish", T, float, double) {
+  const ScalarLevel scalar;
+  WorstErrors worst;
+  const T below = std::is_same_v<T, float> ? T(15.5) : T(35.5);
+  for (std::size_t i = 0; i < 2000; ++i) {
+    const T sink = static_cast<T>(100 + 0.37 * static_cast<double>(i));
+    RowProblem<T> problem{.x = {}, .scale = 0.3 + 1e-5 * static_cast<double>(i), .sink = &sink};
+    for (const T more : {T(0), T(1), T(30)}) {
+      problem.x.push_back(static_cast<T>(double{sink - below - more} / problem.scale));
+    }
+    check_promises(problem, worst);
+  }
+  worst.print<T>("sinks above");
+}
+
 // Returns terms whose partial sums are all rounded in the same direction, so their errors add up. Kinds are
 // equal terms, a large term before many just above half a unit of it, few distinct terms, and 4-bit numbers
 // times a scale.

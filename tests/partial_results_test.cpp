@@ -112,7 +112,7 @@ struct Merged {
 // Merges the chunks of a row. `numbers` is [chunks][v_dim + 2].
 template <class A>
 Merged<A> merge(const A *numbers, const Row<A> &row) {
-  constexpr double log2_e = 1.4426950408889634, ln_2 = 0.6931471805599453;
+  constexpr double log2_e = 1.4426950408889634;
   constexpr A infinity = std::numeric_limits<A>::infinity();
   const A t = static_cast<A>(double{row.f} * log2_e);
   A M = -infinity, S = 0, V[v_dim] = {};
@@ -130,11 +130,12 @@ Merged<A> merge(const A *numbers, const Row<A> &row) {
   }
   A g = 1;
   double base = double{row.f} * double{M};
+  // Scores of a few thousand have weights of 1 in bf16 arithmetic too (lone_scores_test.cpp has larger ones).
   if (row.sink != -infinity) {
     const A y = static_cast<A>(double{row.sink} * log2_e), top = std::max(M * t, y);
     g = w(M * t - top, A(1));
     S = std::fma(S, g, w(y - top, A(1)));
-    base = double{top} * ln_2;
+    if (y > M * t) base = double{row.sink};
   }
   for (std::size_t d = 0; d < v_dim; ++d) result.out[d] = V[d] * (g / S) + A(0);
   const bool finite = std::isfinite(S) && std::isfinite(base);

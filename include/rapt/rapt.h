@@ -30,6 +30,8 @@
  *   causality or a bias of -inf                   even if the element is NaN or infinite
  *   a row with no element left                    probabilities 0, log-probabilities and log-sum-exp -inf
  *                                                 (with a sink, the log-sum-exp is the sink)
+ *   a score next to which all other exponentials  log-probability +0, and the log-sum-exp is the score (0 for
+ *   vanish in the sum, as the only visible one    -0). A sink next to which they vanish is the log-sum-exp
  *   a score of -inf                               probability exactly +0
  *   a row whose scores are all -inf               NaN, unless empty_rows_are_zero is set; log-sum-exp -inf.
  *                                                 With a finite sink probabilities are 0, and the
@@ -540,7 +542,7 @@ RAPT_API rapt_status rapt_softmax_bf16(const rapt_bf16 *x, ptrdiff_t x_stride, r
                                        const rapt_softmax_options *options);
 
 /** y[r][c] = s[r][c] - log-sum-exp of row r. The arguments are those of softmax. y is never above 0, and -inf
- * for excluded elements.
+ * for excluded elements. The only visible element of a row without a sink has y = 0.
  * Accuracy: |error| <= 6 * u * max(1, |y|) (f64: 12 * u) for any row, where scores are not rounded. */
 RAPT_API rapt_status rapt_log_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                           size_t rows, size_t cols, const rapt_softmax_options *options);
@@ -557,7 +559,8 @@ RAPT_API rapt_status rapt_log_softmax_bf16(const rapt_bf16 *x, ptrdiff_t x_strid
                                            const rapt_softmax_options *options);
 
 /** out[r] = log of the sum over c of exp(s[r][c]), the sink included. out must not overlap an input. A row of
- * -inf gives -inf, so empty_rows_are_zero would have no effect, and is RAPT_BAD_EMPTY_ROWS.
+ * -inf gives -inf, so empty_rows_are_zero would have no effect, and is RAPT_BAD_EMPTY_ROWS. In a row without a
+ * sink, the only visible element is the result: scale * x in double, rounded once, unless an option rounds scores.
  * Accuracy: as for log_softmax, with |out| in place of |y|. */
 RAPT_API rapt_status rapt_logsumexp_f32(const float *x, ptrdiff_t x_stride, float *out, size_t rows,
                                         size_t cols, const rapt_softmax_options *options);
@@ -900,6 +903,9 @@ typedef struct rapt_attention_options {
  *   a weight below 2^-125 of the row's largest     0 (f64: 2^-1021; in bf16 arithmetic 2^-64)
  *   an output of 0                                 +0, never -0
  * ~~~
+ * The log-sum-exp of a single visible key is its score: the product f * m of rapt_attention_partial_tasks() in
+ * double, rounded once.
+ *
  * Values are summed with weights relative to the row's largest, before the division by the sum of weights. A
  * sum beyond the type's range makes the output infinite, or NaN. Values below the largest number / kv_len
  * have no such sum.
@@ -1018,10 +1024,11 @@ RAPT_API rapt_status rapt_attention_run(const void *q, const void *k, const void
  * after the last chunk:
  * ~~~
  *   y = sink * log2(e), rounded once from double, top = max(M * t, y), g = w1(M * t - top)
- *   S = fma(S, g, w1(y - top)), out[d] = V[d] * (g / S) + 0, lse = top * ln(2) + log(S)
+ *   S = fma(S, g, w1(y - top)), out[d] = V[d] * (g / S) + 0, lse = (y > M * t ? sink : f * M) + log(S)
  * ~~~
- * where w1 is w for t = 1. The merge needs the options of the partial calls, and reads no q, k, v, mask or
- * element of bias. */
+ * where w1 is w for t = 1. In RAPT_ARITHMETIC_BF16, the weight of the score M itself is not 1 if M * t is so
+ * large that its rounding shows (src/contract/bf16_arithmetic.hpp). If S is this weight, lse is f * M. The merge
+ * needs the options of the partial calls, and reads no q, k, v, mask or element of bias. */
 RAPT_API rapt_status rapt_attention_partial_tasks(const rapt_attention_options *options, size_t *tasks,
                                                   size_t *partials_length);
 /** Computes the tasks first to last - 1 of rapt_attention_partial_tasks(), and writes their partial results. */

@@ -22,7 +22,7 @@
 //
 // The sum of the weights is computed like an output whose values are 1. At the end of a chunk, its results
 // are multiplied by 2^7. Everything else follows the f32 contract: options of scores, folds, sinks, outputs
-// and log-sum-exp.
+// and log-sum-exp. If a row's sum is the weight of its reference, the logarithm of the sum is 0.
 #pragma once
 
 #include <bit>

@@ -20,6 +20,9 @@ inline constexpr std::size_t one_pass_section = 2048;
 // rounded to an integer. Exponentials of arguments that are at least `depth` below the maximum are 0.
 // sum_bias keeps all others normal: above 2^-93 in f32.
 //
+// A row's log-sum-exp is c * max plus the logarithm of the sum relative to exp(c * max). This logarithm is 0 if
+// the sum is the maximum's exponential. It is sink - c * max if the sum is a sink's, and max is sink / c, rounded.
+//
 // A probability is fma(e, high, e * low), where high is 1 / sum rounded, and low is the remainder 1 / sum -
 // high. It is correctly rounded except for an error of 2^-31 of a unit, and it is exactly 1 if e is the sum.
 // A `low` below reciprocal_floor * high counts as 0. Both factors are multiplied by 2^quotient_bias, so that

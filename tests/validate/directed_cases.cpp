@@ -73,6 +73,9 @@ constexpr DirectedCase cases[] = {
      "rows=1 kv_heads=4 n=20 input=far_scores qk_dim=2 v_dim=3 sinks"},
     {"so are weights beside a sink, and a sink's", forward,
      "rows=9 kv_heads=4 n=10 input=far_scores qk_dim=2 v_dim=3 sinks"},
+    {"a lone key whose own weight is rounded", in_bf16, "rows=3 n=1 qk_dim=2 v_dim=3 scale=3000000"},
+    {"a lone key whose own weight is rounded", in_bf16,
+     "rows=26 n=9 causal=0 qk_dim=2 v_dim=3 scale=3000000"},
 
     // ---- keys and queries that must not affect results
     {"a value that is not finite, excluded by a bias of -inf alone: few rows", forward,

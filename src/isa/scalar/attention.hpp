@@ -96,21 +96,35 @@ class AttentionRow {
     }
     using C = rapt::AttentionContract<A>;
     A to_weight = 1, sum = state.sum;
-    double base = double{state.max} * scale_.to_natural;
+    double from = double{state.max} * scale_.to_natural;
+    bool is_alone = sum == weight_of_max(state.max);  // no other weight counts
     if (sink != -infinity) {
       // largest, sink_log2 and top are in units of log 2.
       const A largest = state.max * scale_.to_log2, sink_log2 = static_cast<A>(double{sink} * C::log2_e);
       const A top = sink_log2 > largest ? sink_log2 : largest;
       to_weight = weight(largest - top, A(1), C::lowest_log2);
       sum = fused(sum, to_weight, weight(sink_log2 - top, A(1), C::lowest_log2));
-      base = double{top} * C::ln_2;
+      is_alone = sum == (sink_log2 > largest ? A(1) : weight_of_max(state.max));
+      if (sink_log2 > largest) from = double{sink};
     }
     const A factor = to_weight / sum;
     store([&](std::size_t d) { return state.values[d] * factor + A(0); });
     if (lse) {
-      *lse = std::isfinite(sum) && std::isfinite(base) ? static_cast<A>(base + log_of_sum(double{sum}))
+      const double log_sum = is_alone ? 0 : log_of_sum(double{sum});
+      *lse = std::isfinite(sum) && std::isfinite(from) ? static_cast<A>(from + log_sum)
                                                        : std::numeric_limits<A>::quiet_NaN();
     }
+  }
+
+  // Returns the weight of the score that the other weights are relative to.
+  A weight_of_max(A max) const {
+    if constexpr (std::is_same_v<E, rapt::BF16>) {
+      using C = rapt::Bf16Contract;
+      const A offset = (0 - max) * scale_.to_log2;
+      const bool is_rounded = o_.arithmetic == RAPT_ARITHMETIC_BF16 && std::fabs(offset) < C::far;
+      if (is_rounded) return C::from_weights * rounded_weight(fused(max, scale_.to_log2, offset));
+    }
+    return 1;
   }
 
   bool visible(std::size_t key) const {

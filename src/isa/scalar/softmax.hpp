@@ -180,13 +180,20 @@ RowSum<A> sum_row(const Scores<A> &scores, const Reduction<A> &reduction, const 
       cols > rapt::one_pass_from && !row.subtract && !sinks
           ? sum_in_one_pass(reduction, C::subtract_from / c, depth, cols, score)
           : sum_of<A>(cols, [&](std::size_t i) { return exponential(reduction, row, score(i), depth); });
-  if (sinks) sum += sink_exponential(row, c, sink);
+  const double of_sink = sinks ? sink_exponential(row, c, sink) : 0;
+  sum += of_sink;
 
   row.sum = sum;
   const double remainder_of_max =
       row.subtract ? 0.0 : scores.c() * double{reduction.remainder(row.max, row.max_n)};
   row.log_sum = log_of_sum(sum * power_of_two<double>(-C::sum_bias)) - remainder_of_max;
-  if (!(row.log_sum > 0)) row.log_sum = 0;  // the maximum's own term is 1, so only rounding gives less
+  // If only the maximum's exponential counts, the logarithm is exact. Unless the maximum is the sink, divided by c
+  // and rounded, its own term is 1, so that only rounding gives less than 0.
+  if (row.sink_is_max) {
+    if (sum == of_sink) row.log_sum = fused(-scores.c(), double{row.max}, double{sink});
+  } else if (!(row.log_sum > 0) || sum == double{exponential(reduction, row, row.max, depth)}) {
+    row.log_sum = 0;
+  }
   // Here sink / c is beyond the type, so row.max is the largest number, and the sink is above c * row.max.
   // The factor below 1 prevents an overflow when c * row.max is added to log_sum.
   if (row.sink_is_max && row.max == std::numeric_limits<A>::max()) {

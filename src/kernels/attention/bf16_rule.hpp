@@ -14,6 +14,27 @@
 
 namespace {
 
+// The weight of a score s is computed from z = (s - base) * to_log2 + offset. Weights are relative to a
+// reference score, whose product with to_log2 is rounded.
+struct Bf16Reference {
+  using S = simd<float>;
+  using C = rapt::Bf16Contract;
+  using batch = typename S::batch;
+  batch score, to_log2, base, offset;
+
+  [[gnu::always_inline]] Bf16Reference(batch reference, batch to_log2_of_rows)
+      : score(reference), to_log2(to_log2_of_rows) {
+    const batch zero(0.0f), near = (zero - score) * to_log2;
+    const auto is_near = S::less(S::abs(near), batch(C::far));
+    base = S::select(is_near, zero, score);
+    offset = S::select(is_near, near, zero);
+  }
+  // Returns the weight of the reference score itself. It is 1 except for the rounding of a large product.
+  [[gnu::always_inline]] batch weight() const {
+    return weight_of_16_bits(score, base, offset, to_log2) * batch(C::from_weights);
+  }
+};
+
 class Bf16Rule {
  public:
   using S = simd<float>;
@@ -23,7 +44,7 @@ class Bf16Rule {
   static constexpr float weights_unit = C::from_weights;
   static constexpr std::size_t segment_keys = C::k32;
 
-  // The weight of a score s is computed from z = (s - base) * to_log2 + offset.
+  // Holds the base and the offset of each row's Bf16Reference.
   struct Sums : RowSums<float> {
     alignas(64) float base[count];
     alignas(64) float offset[count];
@@ -44,18 +65,17 @@ class Bf16Rule {
   [[gnu::always_inline]] bool update_max(Sums &sums, std::size_t r, batch block_max) {
     const batch before = S::load(sums.max + r), base = S::load(sums.base + r),
                 offset = S::load(sums.offset + r), to = S::load(rows_.to_log2 + r);
-    const batch none(-std::numeric_limits<float>::infinity()), zero(0.0f), one(1.0f);
+    const batch none(-std::numeric_limits<float>::infinity()), one(1.0f);
     const auto has_none = S::equal(before, none);
     const batch z = S::fma(block_max - base, to, offset);
     const auto stays = S::either(S::equal(block_max, none),
                                  S::negate(S::either(has_none, S::negate(S::less(z, batch(C::move_from))))));
     const batch max = S::select(stays, before, block_max);
     const batch factor = S::select(S::either(stays, has_none), one, weight_of(rows_, r, before - max));
-    const batch near = (zero - max) * to;
-    const auto is_near = S::less(S::abs(near), batch(C::far));
+    const Bf16Reference moved(max, to);
     S::store(sums.max + r, max);
-    S::store(sums.base + r, S::select(stays, base, S::select(is_near, zero, max)));
-    S::store(sums.offset + r, S::select(stays, offset, S::select(is_near, near, zero)));
+    S::store(sums.base + r, S::select(stays, base, moved.base));
+    S::store(sums.offset + r, S::select(stays, offset, moved.offset));
     S::store(rescale + r, factor);
     return S::any(S::negate(S::equal(factor, one)));
   }

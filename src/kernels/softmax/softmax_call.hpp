@@ -98,7 +98,8 @@ class SoftmaxCall {
 
   // Returns the row's sum including its sink and, if wants_log, the sum's logarithm.
   RowSum finish(const RowMax<A> &row, std::size_t r, double sum, bool wants_log) const {
-    if (const A *sinks = plan.sinks()) sum += sink_exponential(row, sinks[r]);
+    double of_sink = 0;
+    if (const A *sinks = plan.sinks()) sum += of_sink = sink_exponential(row, sinks[r]);
     RowSum result{sum, 0};
     if (wants_log) {
       double remainder = 0;
@@ -108,7 +109,13 @@ class SoftmaxCall {
       }
       constexpr double unbias = 1.0 / static_cast<double>(1ull << (C::sum_bias / 2));
       const double log_sum = log_of_sum(sum * unbias * unbias) - remainder;
-      result.log_sum = log_sum > 0 ? log_sum : 0;  // the sum is at least 1, the maximum's term
+      if (row.sink_is_max) {
+        // The maximum is sink / c, rounded, so that c * max may be above the sink.
+        const double above = std::fma(-plan.c, double{row.max}, double{plan.sinks()[r]});
+        result.log_sum = sum == of_sink ? above : log_sum;
+      } else if (log_sum > 0 && !(log_sum < around_0 && !row.subtract && sum == max_exponential(row))) {
+        result.log_sum = log_sum;  // otherwise it is 0: the sum is at least 1, the maximum's term
+      }
       // Here sink / c has overflowed, so log_sum is the difference sink - c * max. The factor below 1 keeps
       // the sum of c * max and the difference from overflowing.
       if (row.sink_is_max && row.max == std::numeric_limits<A>::max()) {
@@ -186,6 +193,20 @@ class SoftmaxCall {
     return sum_of<A>(n, row_terms<to>(exponential, scores, e, ahead));
   }
 
+  // If the sum is the maximum's exponential, log_sum is below this. Only rounding makes it differ from 0.
+  static constexpr double around_0 = 16 * std::numeric_limits<A>::epsilon();
+
+  // Returns the exponential of the maximum itself, for rows without RowMax::subtract.
+  [[gnu::noinline]] double max_exponential(const RowMax<A> &row) const {
+    const ExpParts<A> exp(k);
+    return first_lane(RowExp<A, false>(exp, row.max, row.max_n, depth)(batch(row.max)));
+  }
+  static double first_lane(batch e) {
+    A lanes[S::width];
+    S::store(lanes, e);
+    return double{lanes[0]};
+  }
+
   double sink_exponential(const RowMax<A> &row, A sink) const {
     const ExpParts<A> natural(exp_constants<A>(1.0));
     const A c = static_cast<A>(plan.c);
@@ -200,9 +221,7 @@ class SoftmaxCall {
     } else {
       e = RowExp<A, false>(natural, c * row.max, row.max_n, C::depth)(batch(sink));
     }
-    A lanes[S::width];
-    S::store(lanes, e);
-    return double{lanes[0]};
+    return first_lane(e);
   }
 };
 
