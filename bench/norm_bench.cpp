@@ -63,9 +63,10 @@ void add_sizes(Kernel<Norm<Element>> kernel, bool is_layer, Make make) {
   }
 }
 
-// Of a vector: the square, and two products. layer_norm also adds, subtracts twice, and adds the bias.
+// Of a vector: the square, and two products. layer_norm has a sum and a difference, two sums and two differences, and
+// a difference and two fused operations.
 constexpr Uops rms_uops = 3;
-constexpr Uops layer_uops = {3, 6};
+constexpr Uops layer_uops = {5, 9};
 
 template <class T>
 double rms_norm_error(Norm<T> norm) {
@@ -122,9 +123,9 @@ void register_gradient(Suite &suite, bool is_layer, Uops uops) {
 }
 
 // Of a vector: two sums of products, a product with the weight in both passes, and 4 for dx and dweight. layer_norm
-// has three sums and the normals in both passes, and adds to dbias.
+// has the sums of the forward call, two of its own and the normals in both passes, and adds to dbias.
 constexpr Uops rms_backward_uops = 8;
-constexpr Uops layer_backward_uops = {11, 17};
+constexpr Uops layer_backward_uops = {12, 19};
 
 }  // namespace
 

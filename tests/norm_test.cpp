@@ -1,7 +1,10 @@
 // Tests rms_norm, layer_norm and their gradients: statuses, special values, and how calls relate to each other. Bits of
 // all levels, and accuracy, are rapt-validate's.
+#include "oracle/norm.hpp"
+
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -42,6 +45,57 @@ rapt_norm_options options_for(std::size_t rows, std::size_t cols) {
   o.cols = cols;
   o.eps = 0x1p-17;
   return o;
+}
+
+// Lengths next to those where lanes, vectors or stretches end.
+std::vector<std::size_t> lengths() {
+  std::vector<std::size_t> all = {1, 2, 3, 5, 48, 768};
+  for (const std::size_t power : {8u, 16u, 32u, 64u, 128u, 1024u, 4096u})
+    all.insert(all.end(), {power - 1, power, power + 1});
+  if (!emulated()) all.insert(all.end(), {5120, 16385, 32769});
+  return all;
+}
+
+// Returns the number of the type that follows x > 0.
+template <class T>
+T next_after(T x) {
+  return from_bits<T>(static_cast<BitsOf<T>>(bits_of(x) + 1));
+}
+
+// Returns rows of nearly equal numbers, of numbers whose mean is far from 0, and rows whose first element, which the
+// others are measured from, is far from all others.
+template <class T>
+std::vector<std::vector<T>> difficult_rows(std::size_t n, std::uint64_t seed) {
+  const auto row = [&](auto value) {
+    std::vector<T> made;
+    for (std::size_t i = 0; i < n; ++i) made.push_back(static_cast<T>(static_cast<Number<T>>(value(i))));
+    return made;
+  };
+  Random random(seed);
+  std::vector<std::vector<T>> rows;
+  for (const double base : {1e4, 1.0, 0.1, -3.0}) {
+    rows.push_back(row([&](std::size_t i) { return base + static_cast<double>(i % 16) / 1000; }));
+    rows.push_back(row([&](std::size_t) { return base * (1 + random.gaussian() * 1e-6); }));
+    rows.push_back(row([&](std::size_t) { return base + random.gaussian() / 100; }));
+    // One number is the next one, at either end; then every second one, on either side of the others.
+    const T equal = T(Number<T>(std::fabs(base)));
+    for (const std::size_t at : {std::size_t{0}, n - 1}) {
+      rows.emplace_back(n, equal);
+      rows.back()[at] = next_after(equal);
+    }
+    for (const std::size_t odd : {0u, 1u}) {
+      rows.emplace_back(n, equal);
+      for (std::size_t i = odd; i < n; i += 2) rows.back()[i] = next_after(equal);
+    }
+  }
+  for (const double far : {1000.0, -20000.0, 0x1p-20}) {
+    for (const std::size_t at : {std::size_t{0}, n / 2}) {
+      rows.push_back(row([&](std::size_t i) { return i == at ? far : random.gaussian(); }));
+      rows.push_back(row([&](std::size_t i) { return i == at ? far / 3 : 0; }));
+      rows.push_back(row([&](std::size_t i) { return i == at ? -far : far + random.gaussian(); }));
+    }
+  }
+  return rows;
 }
 
 rapt_norm_backward_options backward_options(std::size_t rows, std::size_t cols) {
@@ -165,6 +219,109 @@ TEST_CASE_TEMPLATE("norms: residual, rows alone, special values", T, float, doub
           if (i != cols / 2) CHECK(A(y[i]) == 0);
         }
       }
+    }
+  });
+}
+
+// A mean that is off by some units of the last place would leave up to 1 of such a row.
+TEST_CASE_TEMPLATE("layer_norm of equal numbers is the bias alone", T, float, double, F16, BF16) {
+  using A = Number<T>;
+  using limits = std::numeric_limits<T>;
+  on_every_level([&] {
+    for (const std::size_t cols : lengths()) {
+      const std::vector<T> w = draw<T>(cols, 8), b = draw<T>(cols, 9);
+      for (const T value : {T(A(100000.1)), T(A(1234.56)), T(A(0.1)), T(A(-1) / 3), T(A(1e4)), T(A(0)),
+                            limits::max(), limits::lowest(), limits::min(), limits::denorm_min()}) {
+        if (std::isinf(A(value))) continue;  // 100000.1 in f16
+        const std::vector<T> x(cols, value);
+        std::vector<T> y(cols), with_bias(cols);
+        rapt_norm_options o = options_for<T>(1, cols);
+        o.eps = 1e-12;
+        REQUIRE(rapt_layer_norm(x.data(), y.data(), &o) == RAPT_OK);
+        o.weight = w.data();
+        o.bias = b.data();
+        REQUIRE(rapt_layer_norm(x.data(), with_bias.data(), &o) == RAPT_OK);
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < cols; ++i) wrong += A(y[i]) != 0 || A(with_bias[i]) != A(b[i]);
+        o.eps = 0;
+        REQUIRE(rapt_layer_norm(x.data(), y.data(), &o) == RAPT_OK);
+        for (std::size_t i = 0; i < cols; ++i) wrong += !std::isnan(A(y[i]));
+        if constexpr (sizeof(T) > 2) {
+          std::vector<T> dx(cols), dweight(cols);
+          rapt_norm_backward_options back = backward_options(1, cols);
+          back.type = Api<T>::type;
+          back.dweight = dweight.data();
+          REQUIRE(rapt_layer_norm_backward(x.data(), w.data(), dx.data(), &back) == RAPT_OK);
+          for (const T sum : dweight) wrong += sum != 0;
+        }
+        CAPTURE(cols);
+        CAPTURE(A(value));
+        CHECK(wrong == 0);
+      }
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("layer_norm errs by at most its bound, however near or far from 0 a row is", T, float,
+                   double, F16, BF16) {
+  using A = Number<T>;
+  using Real = long double;
+  if (std::numeric_limits<Real>::digits < std::numeric_limits<T>::digits + 10) return;
+  for (const std::size_t cols : lengths()) {
+    for (const std::vector<T> &x : difficult_rows<T>(cols, cols)) {
+      for (const double eps : {1e-12, 1e-5}) {
+        const NormRow<A> row(std::vector<Real>(x.begin(), x.end()), eps, true);
+        std::vector<Real> allowed;
+        for (std::size_t i = 0; i < cols; ++i) {
+          constexpr int digits = std::numeric_limits<T>::digits;
+          const Real error = row.e(i);
+          allowed.push_back(error + (sizeof(T) == 2 ? std::ldexp(row.s(i), -digits) : 0) +
+                            (sizeof(T) == 2 ? Real{std::numeric_limits<T>::denorm_min()} : 0));
+        }
+        rapt_norm_options o = options_for<T>(1, cols);
+        o.eps = eps;
+        std::vector<T> first;
+        on_every_level([&] {
+          std::vector<T> y(cols);
+          REQUIRE(rapt_layer_norm(x.data(), y.data(), &o) == RAPT_OK);
+          if (first.empty()) first = y;
+          CHECK(
+              all_same(y, first));  // also where the correction of the variance shows, which takes long rows
+          Real worst = 0;
+          for (std::size_t i = 0; i < cols; ++i)
+            worst = std::max(worst, std::fabs(Real{A(y[i])} - row.t(i)) / allowed[i]);
+          CAPTURE(cols);
+          CAPTURE(A(x[0]));
+          CHECK(worst <= 1);
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("norms whose sums overflow, or whose squares vanish", T, float, double) {
+  constexpr T most = std::numeric_limits<T>::max(), infinity = std::numeric_limits<T>::infinity();
+  on_every_level([&] {
+    for (const std::size_t cols : {2u, 8u, 64u, 100u, 300u}) {
+      const auto norm = [&](auto function, auto value, double eps) {
+        std::vector<T> x, y(cols);
+        for (std::size_t i = 0; i < cols; ++i) x.push_back(value(i));
+        rapt_norm_options o = options_for<T>(1, cols);
+        o.eps = eps;
+        REQUIRE(function(x.data(), y.data(), &o) == RAPT_OK);
+        return y;
+      };
+      const auto alternating = [](T value) { return [=](std::size_t i) { return i % 2 ? value : -value; }; };
+      const T root = in_f64<T> ? T(0x1p520) : T(0x1p70);
+      for (const T y : norm(rapt_rms_norm, alternating(root), 1)) CHECK(y == 0);
+      for (const T y : norm(rapt_layer_norm, alternating(root), 1)) CHECK(y == 0);
+      for (const T y : norm(rapt_layer_norm, alternating(most), 1)) CHECK(std::isnan(y));
+      for (const T y : norm(
+               rapt_layer_norm, [=](std::size_t i) { return i == 1 ? infinity : T(1); }, 1))
+        CHECK(std::isnan(y));
+      const T tiny = 1 / root / root;
+      for (const T y : norm(rapt_rms_norm, alternating(tiny), 0)) CHECK(std::isinf(y));
+      for (const T y : norm(rapt_layer_norm, alternating(tiny), 0)) CHECK(!std::isfinite(y));
     }
   });
 }

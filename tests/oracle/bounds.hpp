@@ -75,6 +75,31 @@ double softmax_backward_underflow(std::size_t cols, double scale, double y) {
 template <class T>
 inline constexpr double softmax_backward_bound = usual_dot_bound<T>;
 
+// ---- norms ----
+
+// Returns g of rapt.h.
+template <class T>
+double layer_norm_shift(std::size_t cols) {
+  return (dot_bound<T>(cols) + 5) * unit_of<T> * std::sqrt(static_cast<double>(cols));
+}
+// Returns f of rapt.h.
+template <class T>
+double layer_norm_growth(std::size_t cols) {
+  const double growth = 1 + 2 * layer_norm_shift<T>(cols);
+  return growth * growth;
+}
+// Return e of rapt.h, for a |t| of `size`. mean_size is the mean of |t|, and `root` is R.
+template <class T, class Real>
+Real rms_norm_error(std::size_t cols, Real size) {
+  return static_cast<Real>((dot_bound<T>(cols) / 2 + 5) * unit_of<T>) * size + Real{smallest<T>};
+}
+template <class T, class Real>
+Real layer_norm_error(std::size_t cols, Real size, Real mean_size, Real root) {
+  const Real d = dot_bound<T>(cols), g = layer_norm_shift<T>(cols), f = layer_norm_growth<T>(cols);
+  return ((d / 2 + 9) * f * size + (d + 9) * (mean_size + 4 * g)) * Real{unit_of<T>} +
+         (1 + root) * Real{smallest<T>};
+}
+
 // ---- linear layers ----
 
 // Return the bound of t, in units relative to the sum of |x[k] * w[k]|, and what underflow may add. A chain of

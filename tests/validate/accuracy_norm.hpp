@@ -2,6 +2,7 @@
 // the names here are.
 #pragma once
 
+#include "oracle/norm.hpp"
 #include "support/norm_cases.hpp"
 #include "validate/accuracy_parts.hpp"
 
@@ -14,56 +15,35 @@ inline constexpr double whole_share = is_f64<Number<T>> ? 1 + 0x1p-8 : 1;
 template <class T>
 inline constexpr Real largest = std::numeric_limits<Number<T>>::max() / 8;
 
-template <class A>
-Real mean_of(std::size_t n, A value) {
-  Sum sum;
-  for (std::size_t i = 0; i < n; ++i) sum.add(value(i));
-  return sum.value() / static_cast<Real>(n);
-}
-
-// Holds the exact numbers of a row of the problem, and how much the normal t may err.
+// Holds the exact numbers of a row of the problem, and the factors of t.
 template <class T>
-struct NormTruth {
+struct NormTruth : NormRow<Number<T>> {
   using A = Number<T>;
-  static constexpr Real u = unit<A>, z = smallest<A>;
-  bool is_layer, is_plus_one;
-  std::vector<Real> x, w;
-  Real mean = 0, under_root, root, d, q = 0;
+  bool is_plus_one;
+  std::vector<Real> w;
 
-  // With `adds`, the row is that of x + residual, rounded to the type.
   NormTruth(const Problem &problem, const OperandValues<T> &operands, const NormArrays<T> &arrays, bool layer,
             std::size_t r, bool adds)
-      : is_layer(layer) {
+      : NormRow<A>(row_of(operands, r * problem.cols(), problem.cols(), adds), problem.as<NormProblem>().eps,
+                   layer) {
     const NormProblem &wanted = problem.as<NormProblem>();
     is_plus_one = wanted.weight && wanted.plus_one && !layer;
-    const std::size_t n = wanted.cols;
-    for (std::size_t i = 0; i < n; ++i) {
-      T value = operands.first[r * n + i];
-      if (adds) value = static_cast<T>(static_cast<A>(A(value) + A(operands.second[r * n + i])));
-      x.push_back(Real{A(value)});
+    for (std::size_t i = 0; i < wanted.cols; ++i)
       w.push_back(wanted.weight ? Real{A(arrays.weight[i])} + (is_plus_one ? 1 : 0) : Real{1});
+  }
+
+ private:
+  // With `adds`, the row is that of x + residual, rounded to the type.
+  static std::vector<Real> row_of(const OperandValues<T> &operands, std::size_t first, std::size_t n,
+                                  bool adds) {
+    std::vector<Real> row;
+    for (std::size_t i = first; i < first + n; ++i) {
+      T value = operands.first[i];
+      if (adds) value = static_cast<T>(static_cast<A>(A(value) + A(operands.second[i])));
+      row.push_back(Real{A(value)});
     }
-    if (layer) mean = mean_of(n, [&](std::size_t i) { return x[i]; });
-    const Real size = mean_of(n, [&](std::size_t i) { return std::fabs(x[i]); });
-    const Real variance = mean_of(n, [&](std::size_t i) { return (x[i] - mean) * (x[i] - mean); });
-    under_root = variance + static_cast<Real>(static_cast<A>(wanted.eps));
-    root = 1 / std::sqrt(under_root);
-    d = static_cast<Real>(dot_bound<A>(n));
-    if (layer) q = ((d + 2) * u * size + z) * root + z;
+    return row;
   }
-  // Returns whether the header promises anything: sums must not overflow, nor the mean square be tiny.
-  bool is_in_range() const {
-    const Real least = is_f64<A> ? 0x1p-960L : 0x1p-100L;
-    return under_root >= least && under_root * static_cast<Real>(x.size()) < largest<A> &&
-           mean_of(x.size(), [&](std::size_t i) { return std::fabs(x[i]); }) * static_cast<Real>(x.size()) <
-               largest<A>;
-  }
-  Real t(std::size_t i) const { return (x[i] - mean) * root; }
-  Real e(std::size_t i) const {
-    const Real size = std::fabs(t(i));
-    return is_layer ? ((d / 2 + 7) * u + q * q) * size + q : (d / 2 + 5) * u * size + z;
-  }
-  Real s(std::size_t i) const { return std::fabs(t(i)) + e(i); }
 };
 
 template <class T, bool is_layer>
@@ -133,10 +113,11 @@ struct NormBackwardAccuracyOf {
   static bool see_row(const NormTruth<T> &row, std::span<const T> gradients, Bits got, Worst &worst) {
     const std::size_t n = gradients.size();
     const Real upper = is_f64<T> ? 0x1p1021L : 0x1p125L;
-    if (!row.is_in_range() || !(row.under_root <= upper) || !(row.q <= 1)) return false;
+    if (!row.is_in_range() || !(row.under_root <= upper)) return false;
     const auto g = [&](std::size_t i) { return Real{gradients[i]} * row.w[i]; };
     const auto size_g = [&](std::size_t i) { return std::fabs(g(i)); };
-    const Real root = row.root, d = row.d, count = static_cast<Real>(n);
+    const Real root = row.root, count = static_cast<Real>(n);
+    const Real d{dot_bound<T>(n)}, f{layer_norm_growth<T>(n)};
     const Real mean = is_layer ? mean_of(n, g) : 0;
     const Real product = mean_of(n, [&](std::size_t i) { return g(i) * row.t(i); });
     const Real mean_size = mean_of(n, size_g);
@@ -150,10 +131,9 @@ struct NormBackwardAccuracyOf {
       const Real exact = root * (g(i) - mean - t * product);
       Real allowed;
       if (is_layer) {
-        allowed =
-            root * (((3 * d / 2 + 12) * u + row.q * row.q) * (size_g(i) + mean_size + s * most_product) +
-                    s * error_product + row.e(i) * most_product) +
-            3 * (1 + root) * (1 + s) * z;
+        allowed = root * ((3 * d / 2 + 14) * f * u * (size_g(i) + mean_size + s * most_product) +
+                          s * error_product + row.e(i) * most_product) +
+                  3 * (1 + root) * (1 + s) * z;
       } else {
         const Real magnitude =
             std::fabs(t) * mean_of(n, [&](std::size_t j) { return std::fabs(g(j) * row.t(j)); });

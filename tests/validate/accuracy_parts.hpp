@@ -8,6 +8,7 @@
 #include <span>
 
 #include "oracle/bounds.hpp"
+#include "oracle/compensated_sum.hpp"
 #include "support/bits.hpp"
 #include "support/elements.hpp"
 #include "support/problem_data.hpp"
@@ -37,19 +38,7 @@ Real value_of(std::uint64_t bits) {
 
 inline double as_double(Real value) { return static_cast<double>(value); }
 
-// Adds numbers, and compensates for rounding errors (Neumaier).
-class Sum {
- public:
-  void add(Real term) {
-    const Real sum = sum_ + term;
-    lost_ += std::fabs(sum_) >= std::fabs(term) ? (sum_ - sum) + term : (term - sum) + sum_;
-    sum_ = sum;
-  }
-  Real value() const { return sum_ + lost_; }
-
- private:
-  Real sum_ = 0, lost_ = 0;
-};
+using Sum = CompensatedSum;
 
 struct Worst {
   Judgement judgement;

@@ -11,10 +11,9 @@
 
 namespace {
 
-// Returns 1 / sqrt(sum / n + eps).
+// Returns 1 / sqrt(mean + eps).
 template <class A>
-A inverse_root(A sum, std::size_t n, double eps) {
-  const A mean = sum / static_cast<A>(n);
+A inverse_root(A mean, double eps) {
   const A shifted = mean + static_cast<A>(eps);
   return 1 / rapt::square_root(shifted);
 }
@@ -47,29 +46,37 @@ void rms_norm(const rapt::NormCall *call) {
   for (std::size_t r = 0; r < o.rows; ++r) {
     const E *x = norm_input<E>(*call, r);
     E *y = static_cast<E *>(call->y) + static_cast<std::ptrdiff_t>(r) * o.y_stride;
-    const A root = inverse_root(dot(x, x, o.cols), o.cols, o.eps);
+    const A root = inverse_root(dot(x, x, o.cols) / static_cast<A>(o.cols), o.eps);
     for (std::size_t i = 0; i < o.cols; ++i) {
       y[i] = rapt::narrowed<E>((rapt::widened(x[i]) * root) * weight_at<E>(o, i));
     }
   }
 }
 
-// Holds what layer_norm finds out about a row.
+// Holds what layer_norm finds out about a row. The letters are those of contract/norm.hpp.
 template <class E>
 struct Deviations {
   using A = rapt::Arithmetic<E>;
   const E *x;
-  A mean, root;
+  A c, root, k;
 
   Deviations(const E *row, std::size_t n, double eps) : x(row) {
-    mean = sum_of_products<A>(
-               n, [&](std::size_t i) { return rapt::widened(row[i]); }, [](std::size_t) { return A(1); }) /
-           static_cast<A>(n);
-    const auto deviation = [&](std::size_t i) { return at(i); };
-    root = inverse_root(sum_of_products<A>(n, deviation, deviation), n, eps);
+    const A p = at(0), count = static_cast<A>(n);
+    const auto one = [](std::size_t) { return A(1); };
+    const A a = sum_of_products<A>(
+                    n, [&](std::size_t i) { return at(i) - p; }, one) /
+                count;
+    c = p + a;
+    const A l = (p - c) + a;
+    const auto d = [&](std::size_t i) { return (at(i) - c) - l; };
+    const A m = sum_of_products<A>(n, d, one) / count;
+    const A mean_square = sum_of_products<A>(n, d, d) / count;
+    root = inverse_root(fused(-m, m, mean_square), eps);
+    const A shift = l + m;
+    k = shift * root;
   }
-  A at(std::size_t i) const { return rapt::widened(x[i]) - mean; }
-  A normal(std::size_t i) const { return at(i) * root; }
+  A at(std::size_t i) const { return rapt::widened(x[i]); }
+  A normal(std::size_t i) const { return fused(at(i) - c, root, -k); }
 };
 
 template <class E>
@@ -104,7 +111,7 @@ void rms_norm_backward(const rapt::NormBackwardCall *call) {
     const A *x = static_cast<const A *>(call->x) + row * o.x_stride;
     const A *dy = static_cast<const A *>(call->dy) + row * o.dy_stride;
     A *dx = static_cast<A *>(call->dx) + row * o.dx_stride, *dweight = static_cast<A *>(o.dweight);
-    const A root = inverse_root(dot(x, x, o.cols), o.cols, o.eps);
+    const A root = inverse_root(dot(x, x, o.cols) / static_cast<A>(o.cols), o.eps);
     const auto g = [&](std::size_t i) { return dy[i] * weight_at<A>(o, i); };
     const A c = sum_of_products<A>(o.cols, g, [&](std::size_t i) { return x[i]; });
     const A k = ((root * root) * c) / static_cast<A>(o.cols);
@@ -129,10 +136,10 @@ void layer_norm_backward(const rapt::NormBackwardCall *call) {
       *dbias = static_cast<A *>(o.dbias);
     const auto g = [&](std::size_t i) { return dy[i] * weight_at<A>(o, i); };
     const auto h = [&](std::size_t i) { return x.normal(i); };
-    const A a = sum_of_products<A>(o.cols, g, [](std::size_t) { return A(1); }) / n;
+    const A j = sum_of_products<A>(o.cols, g, [](std::size_t) { return A(1); }) / n;
     const A k = sum_of_products<A>(o.cols, g, h) / n;
     for (std::size_t i = 0; i < o.cols; ++i) {
-      const A normal = h(i), result = x.root * fused(-normal, k, g(i) - a);
+      const A normal = h(i), result = x.root * fused(-normal, k, g(i) - j);
       if (dweight) dweight[i] = fused(dy[i], normal, dweight[i]);
       if (dbias) dbias[i] = dbias[i] + dy[i];
       dx[i] = result;

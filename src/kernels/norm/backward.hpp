@@ -67,27 +67,26 @@ template <class A, class W>
   const batch one(A(1));
   each_gradient_row<A>(
       call, [&](const A *x, const A *dy, A *dx) __attribute__((always_inline)) {
-        const batch mean(columns.mean(sum_of(x, o.cols)));
-        const batch root(inverse_root(columns.mean(sum_of_deviations(x, o.cols, mean)), eps));
+        const Normals<A> normals(x, o.cols, eps, columns);
         const auto g = [&](auto part, std::size_t i) __attribute__((always_inline)) {
           return part.keep(weights.times(part, i, part.load(dy + i)));
         };
         const auto h = [&](auto part, std::size_t i) __attribute__((always_inline)) {
-          return part.keep((part.load(x + i) - mean) * root);
+          return part.keep(normals.of(part.load(x + i)));
         };
-        const A sum = sum_of_terms<A>(
-            o.cols, [&](auto part, std::size_t i) __attribute__((always_inline)) {
-              return Factors<batch>{g(part, i), one};
-            });
-        const A product = sum_of_terms<A>(
-            o.cols, [&](auto part, std::size_t i) __attribute__((always_inline)) {
-              return Factors<batch>{g(part, i), h(part, i)};
-            });
-        const batch a(columns.mean(sum)), k(columns.mean(product));
+        A sums[2];
+        sums_of_terms(
+            o.cols,
+            [&](auto part, std::size_t i) __attribute__((always_inline)) {
+              const batch gradient = g(part, i);
+              return TwoFactors<batch>{{gradient, one}, {gradient, h(part, i)}};
+            },
+            sums);
+        const batch j(columns.mean(sums[0])), k(columns.mean(sums[1]));
         each_vector<A>(
             o.cols, [&](auto part, std::size_t i) __attribute__((always_inline)) {
               const batch gradient = part.load(dy + i), normal = h(part, i);
-              const batch result = root * S::fnma(normal, k, weights.times(part, i, gradient) - a);
+              const batch result = normals.root() * S::fnma(normal, k, weights.times(part, i, gradient) - j);
               if (dweight) part.store(dweight + i, S::fma(gradient, normal, part.load(dweight + i)));
               if (dbias) part.store(dbias + i, part.load(dbias + i) + gradient);
               part.store(dx + i, result);

@@ -3,32 +3,52 @@
 
 #include <cstddef>
 
+#include "contract/fused.hpp"
+#include "contract/types.hpp"
 #include "kernels/norm/rows.hpp"
 #include "kernels/norm/sums.hpp"
 #include "kernels/norm/weights.hpp"
 
 namespace {
 
-template <class E>
-[[gnu::always_inline]] inline rapt::Arithmetic<E> sum_of(const E *x, std::size_t n) {
-  using A = rapt::Arithmetic<E>;
-  using batch = typename simd<A>::batch;
-  const batch one(A(1));
-  return sum_of_terms<A>(
-      n, [&](auto part, std::size_t i) __attribute__((always_inline)) {
-        return Factors<batch>{part.load(x + i), one};
-      });
-}
+// Holds what is to be known of a row: contract/norm.hpp has the letters.
+template <class A>
+class Normals {
+  using S = simd<A>;
+  using batch = typename S::batch;
 
-// Returns the sum of (x - mean)^2.
-template <class E, class V>
-[[gnu::always_inline]] inline rapt::Arithmetic<E> sum_of_deviations(const E *x, std::size_t n, V mean) {
-  return sum_of_terms<rapt::Arithmetic<E>>(
-      n, [&](auto part, std::size_t i) __attribute__((always_inline)) {
-        const V d = part.keep(part.load(x + i) - mean);
-        return Factors<V>{d, d};
-      });
-}
+ public:
+  template <class E>
+  [[gnu::always_inline]] Normals(const E *x, std::size_t n, A eps, const Columns<A> &columns) {
+    const batch one(A(1));
+    const A p = rapt::widened(*x);
+    const batch first(p);
+    const A a = columns.mean(sum_of_terms<A>(
+        n, [&](auto part, std::size_t i) __attribute__((always_inline)) {
+          return Factors<batch>{part.keep(part.load(x + i) - first), one};
+        }));
+    const A c = p + a, l = (p - c) + a;
+    center_ = batch(c);
+    const batch rest(l), center = center_;
+    A sums[2];
+    sums_of_terms(
+        n,
+        [&](auto part, std::size_t i) __attribute__((always_inline)) {
+          const batch d = part.keep((part.load(x + i) - center) - rest);
+          return TwoFactors<batch>{{d, one}, {d, d}};
+        },
+        sums);
+    const A m = columns.mean(sums[0]), r = inverse_root(fused(-m, m, columns.mean(sums[1])), eps);
+    root_ = batch(r);
+    shift_ = batch((l + m) * r);
+  }
+  [[gnu::always_inline]] batch root() const { return root_; }
+  // Returns h.
+  [[gnu::always_inline]] batch of(batch x) const { return S::fms(x - center_, root_, shift_); }
+
+ private:
+  batch center_, root_, shift_;
+};
 
 template <class E, bool has_bias, class W>
 [[gnu::flatten, gnu::noinline]] void layer_norm_rows(const rapt::NormCall &call, W weights) {
@@ -41,11 +61,10 @@ template <class E, bool has_bias, class W>
   const E *bias = static_cast<const E *>(call.options.bias);
   each_norm_row<E>(
       call, [&](const E *x, E *y, const Writing<E> &writing) __attribute__((always_inline)) {
-        const batch mean(columns.mean(sum_of(x, cols)));
-        const batch root(inverse_root(columns.mean(sum_of_deviations(x, cols, mean)), eps));
+        const Normals<A> normals(x, cols, eps, columns);
         write_row(
             y, cols, writing, [&](auto part, std::size_t i) __attribute__((always_inline)) {
-              const batch h = (part.load(x + i) - mean) * root;
+              const batch h = normals.of(part.load(x + i));
               if constexpr (!has_bias) {
                 return weights.times(part, i, h);
               } else if constexpr (W::is_given) {

@@ -1,4 +1,5 @@
-// Sums products over a row in dot's lanes. The factors may be computed from several arrays.
+// Sums products over a row in dot's lanes. The factors may be computed from several arrays, and two sums may be made in
+// one pass.
 #pragma once
 
 #include <cstddef>
@@ -9,61 +10,111 @@
 
 namespace {
 
+// Holds the factors of a vector's products: of one sum, or of two.
 template <class V>
 struct Factors {
   V a, b;
 };
+template <class V>
+struct TwoFactors {
+  Factors<V> first, second;
+};
 
-// Sums the products of terms(part, i) for the elements [begin, end), at most dot_stretch. A lane without an
-// element must have a factor of +0, and no NaN.
-template <class A, class Terms>
-[[gnu::always_inline]] inline void add_terms(DotLanes<A> &sum, std::size_t begin, std::size_t end,
-                                             const Terms &terms) {
+template <std::size_t r, class A, class V>
+[[gnu::always_inline]] inline void add_products(DotLanes<A> (&sum)[1], const Factors<V> &factors) {
+  sum[0].lane[r] = simd<A>::fma(factors.a, factors.b, sum[0].lane[r]);
+}
+template <std::size_t r, class A, class V>
+[[gnu::always_inline]] inline void add_products(DotLanes<A> (&sum)[2], const TwoFactors<V> &factors) {
+  sum[0].lane[r] = simd<A>::fma(factors.first.a, factors.first.b, sum[0].lane[r]);
+  sum[1].lane[r] = simd<A>::fma(factors.second.a, factors.second.b, sum[1].lane[r]);
+}
+
+// Adds what belongs to `count` registers of each sum, beginning with `first`.
+template <std::size_t first, std::size_t count, class A, std::size_t sums, class Terms>
+[[gnu::always_inline]] inline void add_to_registers(DotLanes<A> (&sum)[sums], std::size_t begin,
+                                                    std::size_t end, const Terms &terms) {
   using S = simd<A>;
-  constexpr std::size_t registers = DotLanes<A>::registers, lanes = DotLanes<A>::lanes;
-  sum.clear();
+  constexpr std::size_t lanes = DotLanes<A>::lanes;
   std::size_t i = begin;
   for (; end - i >= lanes; i += lanes) {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
-      const auto [a, b] = terms(WholeVector{}, i + r * S::width);
-      sum.lane[r] = S::fma(a, b, sum.lane[r]);
+    unroll<count>([&](auto r) __attribute__((always_inline)) {
+      add_products<first + r>(sum, terms(WholeVector{}, i + (first + r) * S::width));
     });
   }
   if (i == end) return;
-  unroll_while<registers>([&](auto r) __attribute__((always_inline)) {
-    const std::size_t at = i + r * S::width;
-    if (end - at < S::width) {
-      if (end > at) {
-        const auto [a, b] = terms(FirstOfVector{end - at}, at);
-        sum.lane[r] = S::fma(a, b, sum.lane[r]);
-      }
+  unroll_while<count>([&](auto r) __attribute__((always_inline)) {
+    const std::size_t at = i + (first + r) * S::width;
+    if (end < at + S::width) {
+      if (end > at) add_products<first + r>(sum, terms(FirstOfVector{end - at}, at));
       return false;
     }
-    const auto [a, b] = terms(WholeVector{}, at);
-    sum.lane[r] = S::fma(a, b, sum.lane[r]);
-    return end - at > S::width;
+    add_products<first + r>(sum, terms(WholeVector{}, at));
+    return end > at + S::width;
   });
-  sum.lane[0] = sum.lane[0] + typename S::batch(A(0));  // a missing element adds 0 * 0
 }
 
-template <class A, class Terms>
-[[gnu::flatten, gnu::noinline]] void lanes_of_terms(const Terms &terms, std::size_t begin, std::size_t count,
-                                                    A *lane) {
-  DotLanes<A> sum;
-  add_terms(sum, begin, begin + count, terms);
-  sum.store(lane);
+// Sums the products of terms(part, i) for the elements [begin, end), at most dot_stretch. A lane without an
+// element must have a factor of +0, and no NaN. Where two sums would take all registers, the row is walked twice, for
+// half of the lanes each, so that every element is still loaded once.
+template <class A, std::size_t sums, class Terms>
+[[gnu::always_inline]] inline void add_terms(DotLanes<A> (&sum)[sums], std::size_t begin, std::size_t end,
+                                             const Terms &terms) {
+  constexpr std::size_t registers = DotLanes<A>::registers;
+  constexpr std::size_t walks = sums > 1 && sums * registers > simd<A>::registers / 2 ? 2 : 1;
+  unroll<sums>([&](auto s) __attribute__((always_inline)) { sum[s].clear(); });
+  unroll<walks>([&](auto walk) __attribute__((always_inline)) {
+    constexpr std::size_t count = registers / walks;
+    add_to_registers<walk * count, count>(sum, begin, end, terms);
+  });
+  if ((end - begin) % DotLanes<A>::lanes == 0) return;
+  unroll<sums>([&](auto s) __attribute__((always_inline)) {
+    sum[s].lane[0] = sum[s].lane[0] + typename simd<A>::batch(A(0));  // a missing element adds 0 * 0
+  });
+}
+
+template <class A, std::size_t sums, class Terms>
+[[gnu::flatten, gnu::noinline]] void lanes_of_terms(const Terms &terms, std::size_t begin, std::size_t end,
+                                                    A (&lane)[sums][rapt::dot_lanes<A>]) {
+  DotLanes<A> sum[sums];
+  add_terms(sum, begin, end, terms);
+  unroll<sums>([&](auto s) __attribute__((always_inline)) { sum[s].store(lane[s]); });
+}
+
+// Sums n > dot_stretch elements, one stretch after the other.
+template <class A, std::size_t sums, class Terms>
+[[gnu::always_inline]] inline void sums_of_stretches(std::size_t n, const Terms &terms, A (&result)[sums]) {
+  constexpr std::size_t lanes = rapt::dot_lanes<A>, stretch = rapt::dot_stretch<A>;
+  A total[sums][lanes];
+  lanes_of_terms(terms, std::size_t{0}, stretch, total);
+  for (std::size_t begin = stretch; begin < n; begin += stretch) {
+    A lane[sums][lanes];
+    lanes_of_terms(terms, begin, n - begin < stretch ? n : begin + stretch, lane);
+    for (std::size_t s = 0; s < sums; ++s) {
+      for (std::size_t j = 0; j < lanes; ++j) total[s][j] += lane[s][j];
+    }
+  }
+  for (std::size_t s = 0; s < sums; ++s) {
+    DotLanes<A> sum;
+    sum.load(total[s]);
+    result[s] = sum.fold();
+  }
+}
+
+template <class A, std::size_t sums, class Terms>
+[[gnu::always_inline]] inline void sums_of_terms(std::size_t n, const Terms &terms, A (&result)[sums]) {
+  if (n > rapt::dot_stretch<A>) [[unlikely]]
+    return sums_of_stretches(n, terms, result);
+  DotLanes<A> sum[sums];
+  add_terms(sum, 0, n, terms);
+  unroll<sums>([&](auto s) __attribute__((always_inline)) { result[s] = sum[s].fold(); });
 }
 
 template <class A, class Terms>
 [[gnu::always_inline]] inline A sum_of_terms(std::size_t n, const Terms &terms) {
-  if (n > rapt::dot_stretch<A>) [[unlikely]] {
-    return sum_of_stretches<A>(n, [&](std::size_t begin, std::size_t count, A *lane) {
-      lanes_of_terms<A>(terms, begin, count, lane);
-    });
-  }
-  DotLanes<A> sum;
-  add_terms(sum, 0, n, terms);
-  return sum.fold();
+  A result[1];
+  sums_of_terms(n, terms, result);
+  return result[0];
 }
 
 // In a square both factors are one load, which may be unaligned without halving the speed. So the ways of dot for
