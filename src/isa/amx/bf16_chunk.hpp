@@ -298,7 +298,7 @@ class Bf16Chunk {
     const std::size_t from = step.strip * strip_rows, end = from + strip_rows;
     for (std::size_t r = from; r < end && r < rows_.lanes; r += S::width) {
       tile_weights_of_16_bits(scores + r, 0, block, S::load(sums_.base + r), S::load(sums_.offset + r),
-                              rule_.to_log2(r));
+                              S::load(rows_.to_log2 + r));
     }
     for (std::size_t r = from; r < end; r += S::width) {
       for (std::size_t j = 0; j < block; j += 2) {
