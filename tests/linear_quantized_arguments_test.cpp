@@ -55,6 +55,7 @@ struct Call {
   std::vector<std::size_t> list = {0, 1, 2};
   const void *given_x = x.data(), *given_w = w.data();
   void *given_y = y.data(), *packed = nullptr;
+  std::size_t packed_size = 0;
   rapt_linear_options options{};
   std::vector<unsigned char> workspace_memory;
   void *workspace = nullptr;
@@ -82,6 +83,7 @@ struct Call {
     // There is room for every option.
     packed_memory.assign(100000, 0x55);
     packed = packed_memory.data();
+    packed_size = packed_memory.size();
   }
   Call(const Call &) = delete;
 
@@ -92,7 +94,7 @@ struct Call {
     std::size_t bytes = 0;
     REQUIRE(rapt_linear_packed_length(&options, &bytes) == RAPT_OK);
     packed_w.resize(bytes);
-    REQUIRE(rapt_linear_pack(w.data(), 0, outputs, &options, packed_w.data()) == RAPT_OK);
+    REQUIRE(rapt_linear_pack(w.data(), 0, outputs, &options, packed_w.data(), bytes) == RAPT_OK);
     given_w = packed_w.data();
     options.packed_w = 1;
     options.w_scales = options.w_offsets = nullptr;
@@ -123,7 +125,7 @@ struct Call {
       case length_of:
         return rapt_linear_packed_length(&options, &number);
       default:
-        return rapt_linear_pack(given_w, 0, options.out_features, &options, packed);
+        return rapt_linear_pack(given_w, 0, options.out_features, &options, packed, packed_size);
     }
   }
   bool writes_nothing() const {
@@ -532,7 +534,12 @@ TEST_CASE("packed weights of another layer") {
          c.options.w_scales = nullptr;
          c.options.packed_w = 1;
        }},
-      {"first_output", C::packing, RAPT_BAD_PACKED, [](C &c) { c.packed = nullptr; }},
+      {"no memory for packed weights", C::packing, RAPT_BAD_PACKED, [](C &c) { c.packed = nullptr; }},
+      {"too little memory for packed weights", C::packing, RAPT_BAD_PACKED,
+       [](C &c) {
+         REQUIRE(rapt_linear_packed_length(&c.options, &c.packed_size) == RAPT_OK);
+         c.packed_size -= 1;
+       }},
   });
 }
 
@@ -638,6 +645,88 @@ TEST_CASE("a packed header is refused if rapt_linear_pack cannot write it, whate
     write_hash(call.packed_w);
     CHECK(call.packed_w == packed);
   });
+}
+
+// Packs the outputs [first, first + outputs) of a call. Each array begins with the part's first output.
+rapt_status pack_part(const C &call, std::size_t first, std::size_t outputs,
+                      std::vector<std::uint8_t> &packed) {
+  const rapt_linear_options &o = call.options;
+  const std::size_t row = o.w_type == RAPT_I8 ? C::inputs : C::inputs / 2;
+  return rapt_linear_pack(call.w.data() + first * row, first, outputs, &o, packed.data(), packed.size());
+}
+
+// All numbers of an array are equal here, so that the arrays of every part may be those of the layer.
+TEST_CASE("a part that gives other arrays than the first part is refused") {
+  std::size_t equal = 0, refused = 0;
+  const auto try_second_part = [&](const C &first, const C &second, bool is_same) {
+    std::size_t bytes = 0;
+    REQUIRE(rapt_linear_packed_length(&first.options, &bytes) == RAPT_OK);
+    std::vector<std::uint8_t> packed(bytes, 0x55);
+    REQUIRE(pack_part(first, 0, 64, packed) == RAPT_OK);
+    std::size_t of_second = 0;
+    REQUIRE(rapt_linear_packed_length(&second.options, &of_second) == RAPT_OK);
+    packed.resize(std::max(bytes, of_second), 0x55);  // the arrays decide, not the memory
+    const std::vector<std::uint8_t> before = packed;
+    CHECK(pack_part(second, 64, 66, packed) == (is_same ? RAPT_OK : RAPT_BAD_PACKED));
+    CHECK((packed == before) == !is_same);
+    (is_same ? equal : refused) += 1;
+    if (of_second <= bytes) return;
+    packed.resize(bytes);
+    CHECK(pack_part(second, 64, 66, packed) == RAPT_BAD_PACKED);
+  };
+  for (const Packing &of_first : packings) {
+    C first;
+    of_first.set(first);
+    for (const Packing &of_second : packings) {
+      CAPTURE(of_first.name);
+      CAPTURE(of_second.name);
+      C second;
+      of_second.set(second);
+      try_second_part(first, second, &of_first == &of_second);
+    }
+    const auto try_change = [&](const char *what, void (*change)(C &)) {
+      CAPTURE(of_first.name);
+      CAPTURE(what);
+      C second;
+      of_first.set(second);
+      change(second);
+      try_second_part(first, second, false);
+    };
+    try_change("groups", [](C &c) { c.options.scale_group = 64; });
+    try_change("inputs", [](C &c) { c.options.in_features -= 2; });
+    try_change("outputs", [](C &c) { c.options.out_features += 1; });
+    if (first.options.w_scales || first.options.w_offsets) {
+      try_change("type of scales", [](C &c) {
+        c.options.w_scale_type = c.options.w_scale_type == RAPT_F16 ? RAPT_BF16 : RAPT_F16;
+      });
+    }
+    if (first.options.w_codebook) try_change("codebook", [](C &c) { c.codebook[15] = -2; });
+  }
+  CHECK(equal == std::size(packings));
+  CHECK(refused > 30);
+}
+
+TEST_CASE("a part is refused where nothing begins the layer, and a layer without outputs is its header") {
+  for (const Packing &packing : packings) {
+    CAPTURE(packing.name);
+    C call;
+    packing.set(call);
+    std::size_t bytes = 0;
+    REQUIRE(rapt_linear_packed_length(&call.options, &bytes) == RAPT_OK);
+    std::vector<std::uint8_t> packed(bytes, 0x55);
+    const std::vector<std::uint8_t> before = packed;
+    CHECK(pack_part(call, 128, 2, packed) == RAPT_BAD_PACKED);
+    CHECK(pack_part(call, 64, 0, packed) == RAPT_OK);
+    CHECK(pack_part(call, 0, 0, packed) == RAPT_OK);
+    CHECK(packed == before);
+    call.options.out_features = 0;
+    REQUIRE(rapt_linear_packed_length(&call.options, &bytes) == RAPT_OK);
+    CHECK(bytes == (call.options.w_codebook ? 128 : 64));
+    packed.assign(bytes, 0x55);
+    CHECK(pack_part(call, 0, 0, packed) == RAPT_OK);
+    CHECK(std::memcmp(packed.data(), "\0raptlw1", 8) == 0);
+    CHECK(packed.back() != 0x55);
+  }
 }
 
 TEST_CASE("null pointers and the workspace") {

@@ -133,7 +133,7 @@ struct Call {
     const rapt_status status = rapt_linear_packed_length(&options, &bytes);
     if (status != RAPT_OK) return status;
     packed.assign(bytes, 0x55);
-    return rapt_linear_pack(w.data(), 0, outputs, &options, packed.data());
+    return rapt_linear_pack(w.data(), 0, outputs, &options, packed.data(), bytes);
   }
   // Leaves out what packed weights carry.
   void use_packed() {

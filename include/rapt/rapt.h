@@ -162,7 +162,7 @@ enum rapt_status {
   RAPT_BAD_X_STRIDES,        /**< a stride of x is 0 or negative */
   RAPT_BAD_W_STRIDES,        /**< a stride of w is 0 or negative, or set with packed weights */
   RAPT_BAD_ADD,              /**< add_type or add_stride without add, or add_stride smaller than a row */
-  RAPT_BAD_PACKED,           /**< packed is null, damaged, another layer's; first_output no multiple of 64 */
+  RAPT_BAD_PACKED,           /**< packed is null, too small, damaged, another layer's; first_output no multiple of 64 */
   RAPT_BAD_SCALE_GROUP,      /**< scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
   RAPT_BAD_W_SCALES,         /**< w_scales or w_scale_type do not go with the types, or with packed weights */
   RAPT_BAD_W_ZEROS,          /**< w_zeros for weights other than u4, with a codebook, or packed weights */
@@ -1305,10 +1305,12 @@ RAPT_API rapt_status rapt_linear_run(const void *x, const void *w, void *y,
                                      const rapt_linear_options *options, size_t first, size_t last,
                                      void *workspace, size_t workspace_size);
 
-/** Stores the bytes that rapt_linear_pack() writes for the whole layer. */
+/** Stores the bytes of the whole layer's packed weights. The arrays of quantized weights in the options must be those
+ * for rapt_linear_pack(): a null pointer says that the layer has no such array. What the others point to is not looked
+ * at. */
 RAPT_API rapt_status rapt_linear_packed_length(const rapt_linear_options *options, size_t *bytes);
-/** Packs weights for calls with packed_w, which are faster, most of all with few rows. packed has
- * rapt_linear_packed_length bytes, the same on every instruction set, and may be stored. Parts may be packed
+/** Packs weights for calls with packed_w, which are faster, most of all with few rows. packed has packed_size bytes,
+ * at least rapt_linear_packed_length. They are the same on every instruction set, and may be stored. Parts may be packed
  * apart, such as the three matrices of q, k and v. Then w is a part's first output, and the part has the outputs
  * [first_output, first_output + outputs) of the layer. first_output must be a multiple of 64. A part also fills
  * the rest of its last 64 outputs with 0. The options are the layer's, with the strides of w; packed_w is not
@@ -1316,11 +1318,17 @@ RAPT_API rapt_status rapt_linear_packed_length(const rapt_linear_options *option
  *
  * Packed quantized weights carry their scales, zeros, offsets and codebook, which the options of a call with
  * packed_w then must not give again. w_scales, w_zeros and w_offsets of a part begin with its first output.
- * These weights begin with a header of 64 bytes, which the part with output 0 writes. Its bytes 48 to 55 are the
- * length of all in bytes, as a uint64_t. A header of another w_type, scale_group, in_features or
- * out_features, or with a byte that has changed, is RAPT_BAD_PACKED. Other bytes are not checked. */
+ *
+ * Packed weights begin with a header of 64 bytes, which the part with output 0 writes, and with it the codebook. Pack
+ * that part first: it begins the layer. When its call has returned, the other parts may be packed in any order, at once
+ * on several threads too. A part that gives other arrays, types or sizes than the header says, or another codebook, is
+ * RAPT_BAD_PACKED and writes nothing. So is a packed_size that is too small for the part's options.
+ *
+ * Bytes 48 to 55 of the header are the length of all in bytes, as a uint64_t. In a call with packed_w, a header of
+ * another w_type, scale_group, in_features or out_features, or with a byte that has changed, is RAPT_BAD_PACKED. Other
+ * bytes are not checked. */
 RAPT_API rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
-                                      const rapt_linear_options *options, void *packed);
+                                      const rapt_linear_options *options, void *packed, size_t packed_size);
 
 /** Rounds rows to integers. x [rows][inputs] of f32, f16 or bf16 becomes q [rows][inputs] of RAPT_I8, or of
  * RAPT_I4 with (inputs + 1) / 2 bytes a row. `group` adjacent inputs of a row share a scale, the last of them

@@ -199,7 +199,7 @@ def _pack(matrix: Array, first: int, options: LinearOptions, numbers: dict[str, 
     def run(begin: int, count: int) -> Any:
         part = options.changed(**{name: address(array) + begin * array.strides[0] for name, array in numbers.items()})
         w = address(matrix) + begin * matrix.strides[0]
-        return C.rapt_linear_pack(w, first + begin, count, part, address(data))
+        return C.rapt_linear_pack(w, first + begin, count, part, address(data), len(data))
 
     _check(run_all(run, len(matrix), matrix.size, BLOCK), options)
 
@@ -379,10 +379,6 @@ def pack_quantized(
     if zeros is not None:
         kept["w_zeros"] = _zeros(zeros, (shape[0], groups))
     codes = None if codebook is None else _codebook(codebook)
-    if shape[0] == 0:  # the library writes nothing, not even a header that names parts
-        options = _packed_options(shape, w_type)
-        options.scale_group = scale_group
-        return PackedWeights(shape, type, np.zeros(_count(C.rapt_linear_packed_length, options), np.uint8), scale_group)
     for name, array in kept.items():
         setattr(options, name, address(array))
     if codes is not None:
