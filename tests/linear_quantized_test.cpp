@@ -502,6 +502,7 @@ TEST_CASE("bad arguments of the functions of rows") {
   CHECK(rapt_quantize_rows(nullptr, RAPT_F32, 0, 2, 4, 0, RAPT_I8, q, scales) == RAPT_BAD_X);
   CHECK(rapt_quantize_rows(nullptr, RAPT_F32, 0, 0, 4, 0, RAPT_I8, nullptr, nullptr) == RAPT_OK);
   CHECK(rapt_quantize_rows(x, RAPT_F32, 0, SIZE_MAX / 2, 4, 0, RAPT_I8, q, scales) == RAPT_BAD_SIZE);
+  CHECK(rapt_quantize_rows(x, RAPT_F32, 0, 2, SIZE_MAX / 2 + 2, 0, RAPT_I8, q, scales) == RAPT_BAD_SIZE);
   const auto dequantize = [&](rapt_type q_type, rapt_type y_type, std::ptrdiff_t stride, void *to) {
     return rapt_dequantize_rows(q, q_type, 2, 4, 0, nullptr, nullptr, nullptr, nullptr, to, y_type, stride);
   };

@@ -311,7 +311,8 @@ static inline rapt_status rapt_parallel_attention_backward(const void *q, const 
 
 /** Computes layers[0] to layers[count - 1] as one list of tasks, with the bits of one rapt_linear() for each: q, k and
  * v of a block, or the experts of a layer. No layer may read or write what another one writes; this is not checked.
- * The status is that of the first bad layer, and then no layer is computed. A count of 0 succeeds.
+ * If a layer is bad, none is computed: the status is that of the first one whose options are bad, else of the first
+ * one whose arrays are. A count of 0 succeeds.
  *
  * Memory: the largest rapt_linear_workspace() for each thread that gets work, and 8 bytes for each layer. */
 static inline rapt_status rapt_parallel_linear(const rapt_linear_work *layers, size_t count,

@@ -30,6 +30,7 @@ struct GatedRows {
     if (options.activation < RAPT_SILU || options.activation > RAPT_GELU_TANH) return RAPT_BAD_ACTIVATION;
     activation = static_cast<rapt_activation>(options.activation);
     for (std::ptrdiff_t *stride : {&options.gate_stride, &options.up_stride, &options.y_stride}) {
+      if (*stride == 0 && options.rows > 1 && options.cols > std::size_t{PTRDIFF_MAX}) return RAPT_BAD_SIZE;
       if (*stride == 0) *stride = static_cast<std::ptrdiff_t>(options.cols);
     }
     if (!matrix(nullptr, options.gate_stride).stride_fits()) return RAPT_BAD_GATE_STRIDE;

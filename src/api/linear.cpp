@@ -206,13 +206,22 @@ struct Run {
     }
     const std::size_t bytes = workspace_bytes(o);
     if (!workspace.holds(bytes)) return RAPT_BAD_WORKSPACE;
-    const rapt_status arrays = check_arrays(call, packed_length, columns_of_w(o), workspace.memory(bytes));
+    const rapt_status arrays =
+        check_arrays(call, packed_length, columns_of_w(o), {workspace.data, bytes, 1}, rows_to_write());
     if (arrays != RAPT_OK || tasks.first == tasks.last) return arrays;
     // Kernels read the header of quantized weights, and those of floats from the first block on.
     if (o.packed_w && !is_quantized(o.w_type))
       call.w = static_cast<const char *>(call.w) + sizeof(PackedHeader);
     kernel()(&call, tasks.first, tasks.last, workspace.aligned());
     return RAPT_OK;
+  }
+
+  // An empty run checks what all tasks write.
+  RowRange rows_to_write() const {
+    if (tasks.first == tasks.last) return {0, call.options.rows};
+    const LinearTasks all(call.options);
+    const LinearTask last = all[tasks.last - 1];
+    return {all[tasks.first].first_row, last.first_row + last.rows};
   }
 
   auto kernel() const -> decltype(kernels().f32.linear) {
@@ -285,12 +294,14 @@ rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
     // A layer without outputs is its header.
     if (outputs == 0 && o.out_features > 0) return RAPT_OK;
     const auto [scales, zeros, offsets, codebook] = scale_arrays(o, outputs);
-    Strided reads[] = {
-        ListedRows{w, o.w_strides, outputs, nullptr, columns_of_w(o), 1, size_of(o.w_type)}.all(), scales,
-        zeros, offsets, codebook};
-    for (Strided &array : reads) {
+    ListedRows reads[] = {{w, o.w_strides, outputs, nullptr, columns_of_w(o), 1, size_of(o.w_type)},
+                          scales,
+                          zeros,
+                          offsets,
+                          codebook};
+    for (ListedRows &array : reads) {
       if (!array.measure()) return RAPT_BAD_SIZE;
-      if (array.overlaps(packed, header.length)) return RAPT_BAD_OVERLAP;
+      if (array.whole().overlaps(packed, header.length)) return RAPT_BAD_OVERLAP;
     }
     if (first_output == 0) {
       std::memcpy(packed, &header, sizeof header);

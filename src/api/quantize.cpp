@@ -27,6 +27,7 @@ struct Rows {
   // Fills in the defaults.
   rapt_status resolve(rapt_status bad_stride) {
     if (group == 0) group = inputs > 0 ? inputs : 1;
+    if (stride == 0 && inputs > std::size_t{PTRDIFF_MAX}) return RAPT_BAD_SIZE;
     if (stride == 0) stride = static_cast<std::ptrdiff_t>(inputs);
     return stride >= 0 && static_cast<std::size_t>(stride) >= inputs ? RAPT_OK : bad_stride;
   }
