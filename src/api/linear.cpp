@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "api/any_element.hpp"
 #include "api/floating_point.hpp"
 #include "api/linear_arrays.hpp"
 #include "api/read_options.hpp"
@@ -225,22 +226,13 @@ struct Run {
   }
 
   auto kernel() const -> decltype(kernels().f32.linear) {
-    switch (call.options.w_type) {
-      case RAPT_I8:
-      case RAPT_I4:
-      case RAPT_U4:
-        return call.options.arithmetic == RAPT_ARITHMETIC_I8 ? kernels().i8.linear_in_i8
-                                                             : kernels().i8.linear_quantized;
-      case RAPT_F64:
-        return kernels().f64.linear;
-      case RAPT_F16:
-        return kernels().f16.linear;
-      case RAPT_BF16:
-        return call.options.arithmetic == RAPT_ARITHMETIC_BF16 ? kernels().bf16.linear_in_bf16
-                                                               : kernels().bf16.linear;
-      default:
-        return kernels().f32.linear;
+    const rapt_linear_options &o = call.options;
+    if (is_quantized(o.w_type)) {
+      return o.arithmetic == RAPT_ARITHMETIC_I8 ? kernels().i8.linear_in_i8 : kernels().i8.linear_quantized;
     }
+    if (o.arithmetic == RAPT_ARITHMETIC_BF16) return kernels().bf16.linear_in_bf16;
+    return with_any_element(
+        o.w_type, [](auto element) { return kernels().of<typename decltype(element)::type>().linear; });
   }
 };
 
@@ -312,16 +304,11 @@ rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
       pack_quantized(o, w, first_output, outputs, packed);
       return RAPT_OK;
     }
-    const auto pack = [&](auto element) {
+    with_any_element(o.w_type, [&](auto element) {
       using E = typename decltype(element)::type;
       pack_weights(static_cast<const E *>(w), o.w_strides.row, o.w_strides.column, first_output, outputs,
                    o.in_features, reinterpret_cast<E *>(static_cast<char *>(packed) + sizeof header));
-    };
-    if (o.w_type == RAPT_F64) {
-      with_element<double>(o.w_type, pack);
-    } else {
-      with_element<float>(o.w_type, pack);
-    }
+    });
     return RAPT_OK;
   });
 }
