@@ -1048,7 +1048,7 @@ struct Rows {
   float *scales = scale_memory.data();
   const float *offsets = nullptr, *codebook = nullptr;
   const std::uint8_t *zeros = nullptr;
-  int type = RAPT_F32, q_type = RAPT_I8;
+  int type = RAPT_F32, q_type = RAPT_I8, scale_type = RAPT_TYPE_DEFAULT;
   std::ptrdiff_t stride = 0;
   std::size_t rows = 3, inputs = 10, group = 4;
 
@@ -1062,7 +1062,8 @@ struct Rows {
       return rapt_quantize_rows(numbers, static_cast<rapt_type>(type), stride, rows, inputs, group,
                                 static_cast<rapt_type>(q_type), q, scales);
     return rapt_dequantize_rows(q, static_cast<rapt_type>(q_type), rows, inputs, group, scales, zeros,
-                                offsets, codebook, numbers, static_cast<rapt_type>(type), stride);
+                                offsets, static_cast<rapt_type>(scale_type), codebook, numbers,
+                                static_cast<rapt_type>(type), stride);
   }
   bool writes_nothing() const { return rows == 0 || inputs == 0; }
   std::string image() const {
@@ -1110,6 +1111,20 @@ TEST_CASE("the functions of rows: types, shapes and pointers") {
          r.offsets = r.offset_memory.data();
        }},
       {"no scales", R::dequantizing, RAPT_OK, [](R &r) { r.scales = nullptr; }},
+      {"scales of f32", R::dequantizing, RAPT_OK, [](R &r) { r.scale_type = RAPT_F32; }},
+      {"offsets of bf16", R::dequantizing, RAPT_OK,
+       [](R &r) {
+         r.scales = nullptr;
+         r.offsets = r.offset_memory.data();
+         r.scale_type = RAPT_BF16;
+       }},
+      {"a type of no scales", R::dequantizing, RAPT_BAD_W_SCALES,
+       [](R &r) {
+         r.scales = nullptr;
+         r.scale_type = RAPT_F16;
+       }},
+      {"scales of f64", R::dequantizing, RAPT_BAD_W_SCALES, [](R &r) { r.scale_type = RAPT_F64; }},
+      {"scales of i8", R::dequantizing, RAPT_BAD_W_SCALES, [](R &r) { r.scale_type = RAPT_I8; }},
       {"a codebook", R::dequantizing, RAPT_OK,
        [](R &r) {
          r.q_type = RAPT_U4;
@@ -1162,6 +1177,8 @@ TEST_CASE("the functions of rows: types, shapes and pointers") {
   });
   for (const int number : {8, 99, -1, INT32_MIN}) {
     expect_status<R>("no type of integers", R::both, RAPT_BAD_TYPE, [=](R &r) { r.q_type = number; });
+    expect_status<R>("no type of scales", R::dequantizing, RAPT_BAD_W_SCALES,
+                     [=](R &r) { r.scale_type = number; });
     expect_status<R>("no type of numbers", R::both, RAPT_BAD_TYPE, [=](R &r) { r.type = number; });
   }
 }
@@ -1188,6 +1205,18 @@ TEST_CASE("the functions of rows: overlaps") {
          r.zeros = static_cast<std::uint8_t *>(at(r.x, 29)) + 3;
        }},
       {"y and offsets", R::dequantizing, RAPT_BAD_OVERLAP, [](R &r) { r.offsets = r.x.data() + 29; }},
+      {"scales of f16 before y", R::dequantizing, RAPT_OK,
+       [](R &r) {
+         r.numbers = r.x.data() + 5;  // after 9 scales of 2 bytes
+         r.scales = r.x.data();
+         r.scale_type = RAPT_F16;
+       }},
+      {"the last scale of f16 and y", R::dequantizing, RAPT_BAD_OVERLAP,
+       [](R &r) {
+         r.numbers = r.x.data() + 4;
+         r.scales = r.x.data();
+         r.scale_type = RAPT_F16;
+       }},
       {"y and the codebook", R::dequantizing, RAPT_BAD_OVERLAP,
        [](R &r) {
          r.q_type = RAPT_U4;
@@ -1221,9 +1250,8 @@ TEST_CASE("the functions of rows flush against guard pages") {
           }
           REQUIRE(rapt_quantize_rows(numbers, RAPT_F32, stride, rows, inputs, group, q_type, q.data(),
                                      static_cast<float *>(scales.data())) == RAPT_OK);
-          REQUIRE(rapt_dequantize_rows(q.data(), q_type, rows, inputs, group,
-                                       static_cast<const float *>(scales.data()), nullptr, nullptr, nullptr,
-                                       y.data(), RAPT_F32, stride) == RAPT_OK);
+          REQUIRE(rapt_dequantize_rows(q.data(), q_type, rows, inputs, group, scales.data(), nullptr, nullptr,
+                                       RAPT_TYPE_DEFAULT, nullptr, y.data(), RAPT_F32, stride) == RAPT_OK);
           for (const GuardedBuffer *buffer : {&x, &y, &q, &scales}) CHECK(buffer->surroundings_intact());
           const auto *const back = static_cast<const float *>(y.data());
           for (std::size_t r = 0; r < rows; ++r) {
@@ -1277,7 +1305,7 @@ TEST_CASE("the functions of rows, and layers, in every floating-point mode of th
     const std::uint64_t set = read_fp_control();  // a processor may lack traps
     status[0] = rapt_quantize_rows(x, RAPT_F32, 0, rows, inputs, group, RAPT_I8, made.q, made.scales);
     status[1] = rapt_dequantize_rows(made.q, RAPT_I8, rows, inputs, group, made.scales, nullptr, nullptr,
-                                     nullptr, made.back, RAPT_F32, 0);
+                                     RAPT_F32, nullptr, made.back, RAPT_F32, 0);
     status[2] = rapt_linear(x, w, made.y[0], &o, workspace.data(), workspace.size());
     o.arithmetic = RAPT_ARITHMETIC_I8;
     status[3] = rapt_linear(x, w, made.y[1], &o, workspace.data(), workspace.size());

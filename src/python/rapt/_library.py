@@ -393,6 +393,7 @@ _declare(
     c_void_p,
     c_void_p,
     c_void_p,
+    c_int,
     c_void_p,
     c_void_p,
     c_int,
