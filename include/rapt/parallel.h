@@ -214,7 +214,10 @@ static inline rapt_status raptp_linear(const struct raptp_call *a, size_t first,
 
 #ifdef _OPENMP
 /** A rapt_parallel_for on OpenMP's threads. Inside a parallel region it has one thread, unless OpenMP's nesting is
- * on. Without the compiler's -fopenmp there is no such function, so that nothing runs on one thread by surprise. */
+ * on. Without the compiler's -fopenmp there is no such function, so that nothing runs on one thread by surprise.
+ *
+ * In a child of fork(), gcc's OpenMP waits for ever if the parent has used it: that is how libgomp is. Such a child
+ * needs another pool, or one thread, or must call exec first. */
 static inline void rapt_parallel_openmp(void *pool, size_t count, rapt_parallel_body body, void *context) {
   const int threads = RAPTP_CAST(int, raptp_min(count, INT_MAX));
   (void)pool;

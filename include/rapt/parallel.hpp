@@ -66,7 +66,8 @@ inline constexpr auto std_threads = [](std::size_t n, const auto &body) {
 };
 
 #ifdef _OPENMP
-/// openmp(n, body) uses OpenMP's threads; with -fopenmp.
+/// openmp(n, body) uses OpenMP's threads; with -fopenmp. In a child of fork(), gcc's OpenMP waits for ever if the parent
+/// has used it: use std_threads there.
 inline constexpr auto openmp = [](std::size_t n, const auto &body) {
 #pragma omp parallel for schedule(static, 1) num_threads(static_cast <int>(n))
   for (std::size_t i = 0; i < n; ++i) body(i);

@@ -156,6 +156,12 @@ def test_weights_in_parts(random: Random, parts: list[int], type: str) -> None:
     assert same(rapt.linear(x, packed), rapt.linear(x, whole))
 
 
+def test_dot_rows_has_other_bits_of_the_same_products(random: Random) -> None:
+    q, rows = (random.normal(size=shape).astype(np.float32) for shape in (64, (1000, 64)))
+    one, other = rapt.linear(q, rows), rapt.dot_rows(q, rows)
+    assert not same(one, other) and np.allclose(one, other, atol=1e-4)
+
+
 def test_packed_weights_are_stored(random: Random, tmp_path: Path) -> None:
     x, w = layer(random)
     packed = rapt.pack_weights(w)
