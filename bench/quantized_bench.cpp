@@ -85,7 +85,67 @@ void register_quantized(Suite &suite, int arithmetic) {
   }
 }
 
+using QuantizeRows = decltype(&rapt_quantize_rows);
+using DequantizeRows = decltype(&rapt_dequantize_rows);
+
+// Rows of numbers and of integers, with a scale for each 32 of them.
+class IntegerRows {
+ public:
+  static constexpr std::size_t group = 32;
+
+  IntegerRows(std::size_t rows, std::size_t inputs, rapt_type type)
+      : rows_(rows),
+        inputs_(inputs),
+        type_(type),
+        x_(logits<float>(rows * inputs)),
+        y_(rows * inputs),
+        scales_(rows * inputs / group),
+        q_(rows * inputs) {
+    (*this)(&rapt_quantize_rows);
+  }
+  void operator()(QuantizeRows quantize) {
+    require_ok(quantize(x_.data(), RAPT_F32, 0, rows_, inputs_, group, type_, q_.data(), scales_.data()));
+  }
+  void operator()(DequantizeRows dequantize) {
+    require_ok(dequantize(q_.data(), type_, rows_, inputs_, group, scales_.data(), nullptr, nullptr, RAPT_F32,
+                          nullptr, y_.data(), RAPT_F32, 0));
+  }
+
+ private:
+  std::size_t rows_, inputs_;
+  rapt_type type_;
+  Buffer<float> x_, y_, scales_;
+  Buffer<std::uint8_t> q_;
+};
+
+// `uops` counts those of a vector of numbers.
+template <class Function>
+void register_rows(Suite &suite, Function own, Uops uops, bool reads_numbers) {
+  constexpr std::size_t inputs = 4096;
+  Kernel<Function> kernel = suite.kernel(own, uops);
+  for (const rapt_type type : {RAPT_I8, RAPT_I4}) {
+    for (const std::size_t rows : suite.sizes({1, 64, 4096}, {64})) {
+      const std::size_t count = rows * inputs, numbers = count * sizeof(float),
+                        integers =
+                            count / (type == RAPT_I8 ? 1 : 2) + count / IntegerRows::group * sizeof(float);
+      const Work work = {.elements = count,
+                         .element_bytes = sizeof(float),
+                         .read = reads_numbers ? numbers : integers,
+                         .written = reads_numbers ? integers : numbers};
+      kernel.add(fmt::format("{}x{}:{}", rows, inputs, type == RAPT_I8 ? "i8" : "i4"), work,
+                 [=] { return IntegerRows(rows, inputs, type); });
+    }
+  }
+}
+
 }  // namespace
+
+// A vector takes a mask and a maximum, then a multiplication and an addition.
+void register_quantize_rows(Suite &suite) { register_rows(suite, &rapt_quantize_rows, Uops{1, 4}, true); }
+// A vector takes a conversion, a subtraction and a multiplication.
+void register_dequantize_rows(Suite &suite) {
+  register_rows(suite, &rapt_dequantize_rows, Uops{1, 3}, false);
+}
 
 void register_linear_quantized(Suite &suite) { register_quantized(suite, RAPT_ARITHMETIC_F32); }
 void register_linear_in_i8(Suite &suite) { register_quantized(suite, RAPT_ARITHMETIC_I8); }

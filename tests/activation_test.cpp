@@ -250,6 +250,7 @@ TEST_CASE("gated refuses bad arguments and leaves its output untouched") {
   CHECK(status([](rapt_gated_options &o) { o.up_stride = -std::ptrdiff_t{cols}; }) == RAPT_BAD_UP_STRIDE);
   CHECK(status([](rapt_gated_options &o) { o.y_stride = 1; }) == RAPT_BAD_Y_STRIDE);
   CHECK(status([](rapt_gated_options &o) { o.rows = SIZE_MAX / 8; }) == RAPT_BAD_SIZE);
+  CHECK(status([](rapt_gated_options &o) { o.rows = 2, o.cols = SIZE_MAX / 2 + 2; }) == RAPT_BAD_SIZE);
   CHECK(status([](rapt_gated_options &o) { o.rows = 2, o.y_stride = PTRDIFF_MAX; }) == RAPT_BAD_SIZE);
   CHECK(rapt_gated(nullptr, up.data(), y.data(), &good) == RAPT_BAD_GATE);
   CHECK(rapt_gated(gate.data(), nullptr, y.data(), &good) == RAPT_BAD_UP);

@@ -188,8 +188,8 @@ struct QuantizedLayer {
     REQUIRE(rapt_quantize_rows(w.data(), RAPT_F32, 0, quantized_shape.outputs, quantized_shape.inputs, group,
                                type, q.data(), scales.data()) == RAPT_OK);
     REQUIRE(rapt_dequantize_rows(q.data(), type, quantized_shape.outputs, quantized_shape.inputs, group,
-                                 scales.data(), nullptr, nullptr, nullptr, numbers.data(), RAPT_F32,
-                                 0) == RAPT_OK);
+                                 scales.data(), nullptr, nullptr, RAPT_TYPE_DEFAULT, nullptr, numbers.data(),
+                                 RAPT_F32, 0) == RAPT_OK);
     options.w_type = type;
     options.scale_group = group;
     options.w_scales = scales.data();

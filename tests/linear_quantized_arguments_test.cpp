@@ -55,6 +55,7 @@ struct Call {
   std::vector<std::size_t> list = {0, 1, 2};
   const void *given_x = x.data(), *given_w = w.data();
   void *given_y = y.data(), *packed = nullptr;
+  std::size_t packed_size = 0;
   rapt_linear_options options{};
   std::vector<unsigned char> workspace_memory;
   void *workspace = nullptr;
@@ -82,6 +83,7 @@ struct Call {
     // There is room for every option.
     packed_memory.assign(100000, 0x55);
     packed = packed_memory.data();
+    packed_size = packed_memory.size();
   }
   Call(const Call &) = delete;
 
@@ -92,7 +94,7 @@ struct Call {
     std::size_t bytes = 0;
     REQUIRE(rapt_linear_packed_length(&options, &bytes) == RAPT_OK);
     packed_w.resize(bytes);
-    REQUIRE(rapt_linear_pack(w.data(), 0, outputs, &options, packed_w.data()) == RAPT_OK);
+    REQUIRE(rapt_linear_pack(w.data(), 0, outputs, &options, packed_w.data(), bytes) == RAPT_OK);
     given_w = packed_w.data();
     options.packed_w = 1;
     options.w_scales = options.w_offsets = nullptr;
@@ -123,7 +125,7 @@ struct Call {
       case length_of:
         return rapt_linear_packed_length(&options, &number);
       default:
-        return rapt_linear_pack(given_w, 0, options.out_features, &options, packed);
+        return rapt_linear_pack(given_w, 0, options.out_features, &options, packed, packed_size);
     }
   }
   bool writes_nothing() const {
@@ -532,7 +534,12 @@ TEST_CASE("packed weights of another layer") {
          c.options.w_scales = nullptr;
          c.options.packed_w = 1;
        }},
-      {"first_output", C::packing, RAPT_BAD_PACKED, [](C &c) { c.packed = nullptr; }},
+      {"no memory for packed weights", C::packing, RAPT_BAD_PACKED, [](C &c) { c.packed = nullptr; }},
+      {"too little memory for packed weights", C::packing, RAPT_BAD_PACKED,
+       [](C &c) {
+         REQUIRE(rapt_linear_packed_length(&c.options, &c.packed_size) == RAPT_OK);
+         c.packed_size -= 1;
+       }},
   });
 }
 
@@ -638,6 +645,88 @@ TEST_CASE("a packed header is refused if rapt_linear_pack cannot write it, whate
     write_hash(call.packed_w);
     CHECK(call.packed_w == packed);
   });
+}
+
+// Packs the outputs [first, first + outputs) of a call. Each array begins with the part's first output.
+rapt_status pack_part(const C &call, std::size_t first, std::size_t outputs,
+                      std::vector<std::uint8_t> &packed) {
+  const rapt_linear_options &o = call.options;
+  const std::size_t row = o.w_type == RAPT_I8 ? C::inputs : C::inputs / 2;
+  return rapt_linear_pack(call.w.data() + first * row, first, outputs, &o, packed.data(), packed.size());
+}
+
+// All numbers of an array are equal here, so that the arrays of every part may be those of the layer.
+TEST_CASE("a part that gives other arrays than the first part is refused") {
+  std::size_t equal = 0, refused = 0;
+  const auto try_second_part = [&](const C &first, const C &second, bool is_same) {
+    std::size_t bytes = 0;
+    REQUIRE(rapt_linear_packed_length(&first.options, &bytes) == RAPT_OK);
+    std::vector<std::uint8_t> packed(bytes, 0x55);
+    REQUIRE(pack_part(first, 0, 64, packed) == RAPT_OK);
+    std::size_t of_second = 0;
+    REQUIRE(rapt_linear_packed_length(&second.options, &of_second) == RAPT_OK);
+    packed.resize(std::max(bytes, of_second), 0x55);  // the arrays decide, not the memory
+    const std::vector<std::uint8_t> before = packed;
+    CHECK(pack_part(second, 64, 66, packed) == (is_same ? RAPT_OK : RAPT_BAD_PACKED));
+    CHECK((packed == before) == !is_same);
+    (is_same ? equal : refused) += 1;
+    if (of_second <= bytes) return;
+    packed.resize(bytes);
+    CHECK(pack_part(second, 64, 66, packed) == RAPT_BAD_PACKED);
+  };
+  for (const Packing &of_first : packings) {
+    C first;
+    of_first.set(first);
+    for (const Packing &of_second : packings) {
+      CAPTURE(of_first.name);
+      CAPTURE(of_second.name);
+      C second;
+      of_second.set(second);
+      try_second_part(first, second, &of_first == &of_second);
+    }
+    const auto try_change = [&](const char *what, void (*change)(C &)) {
+      CAPTURE(of_first.name);
+      CAPTURE(what);
+      C second;
+      of_first.set(second);
+      change(second);
+      try_second_part(first, second, false);
+    };
+    try_change("groups", [](C &c) { c.options.scale_group = 64; });
+    try_change("inputs", [](C &c) { c.options.in_features -= 2; });
+    try_change("outputs", [](C &c) { c.options.out_features += 1; });
+    if (first.options.w_scales || first.options.w_offsets) {
+      try_change("type of scales", [](C &c) {
+        c.options.w_scale_type = c.options.w_scale_type == RAPT_F16 ? RAPT_BF16 : RAPT_F16;
+      });
+    }
+    if (first.options.w_codebook) try_change("codebook", [](C &c) { c.codebook[15] = -2; });
+  }
+  CHECK(equal == std::size(packings));
+  CHECK(refused > 30);
+}
+
+TEST_CASE("a part is refused where nothing begins the layer, and a layer without outputs is its header") {
+  for (const Packing &packing : packings) {
+    CAPTURE(packing.name);
+    C call;
+    packing.set(call);
+    std::size_t bytes = 0;
+    REQUIRE(rapt_linear_packed_length(&call.options, &bytes) == RAPT_OK);
+    std::vector<std::uint8_t> packed(bytes, 0x55);
+    const std::vector<std::uint8_t> before = packed;
+    CHECK(pack_part(call, 128, 2, packed) == RAPT_BAD_PACKED);
+    CHECK(pack_part(call, 64, 0, packed) == RAPT_OK);
+    CHECK(pack_part(call, 0, 0, packed) == RAPT_OK);
+    CHECK(packed == before);
+    call.options.out_features = 0;
+    REQUIRE(rapt_linear_packed_length(&call.options, &bytes) == RAPT_OK);
+    CHECK(bytes == (call.options.w_codebook ? 128 : 64));
+    packed.assign(bytes, 0x55);
+    CHECK(pack_part(call, 0, 0, packed) == RAPT_OK);
+    CHECK(std::memcmp(packed.data(), "\0raptlw1", 8) == 0);
+    CHECK(packed.back() != 0x55);
+  }
 }
 
 TEST_CASE("null pointers and the workspace") {
@@ -959,7 +1048,7 @@ struct Rows {
   float *scales = scale_memory.data();
   const float *offsets = nullptr, *codebook = nullptr;
   const std::uint8_t *zeros = nullptr;
-  int type = RAPT_F32, q_type = RAPT_I8;
+  int type = RAPT_F32, q_type = RAPT_I8, scale_type = RAPT_TYPE_DEFAULT;
   std::ptrdiff_t stride = 0;
   std::size_t rows = 3, inputs = 10, group = 4;
 
@@ -973,7 +1062,8 @@ struct Rows {
       return rapt_quantize_rows(numbers, static_cast<rapt_type>(type), stride, rows, inputs, group,
                                 static_cast<rapt_type>(q_type), q, scales);
     return rapt_dequantize_rows(q, static_cast<rapt_type>(q_type), rows, inputs, group, scales, zeros,
-                                offsets, codebook, numbers, static_cast<rapt_type>(type), stride);
+                                offsets, static_cast<rapt_type>(scale_type), codebook, numbers,
+                                static_cast<rapt_type>(type), stride);
   }
   bool writes_nothing() const { return rows == 0 || inputs == 0; }
   std::string image() const {
@@ -1021,6 +1111,20 @@ TEST_CASE("the functions of rows: types, shapes and pointers") {
          r.offsets = r.offset_memory.data();
        }},
       {"no scales", R::dequantizing, RAPT_OK, [](R &r) { r.scales = nullptr; }},
+      {"scales of f32", R::dequantizing, RAPT_OK, [](R &r) { r.scale_type = RAPT_F32; }},
+      {"offsets of bf16", R::dequantizing, RAPT_OK,
+       [](R &r) {
+         r.scales = nullptr;
+         r.offsets = r.offset_memory.data();
+         r.scale_type = RAPT_BF16;
+       }},
+      {"a type of no scales", R::dequantizing, RAPT_BAD_W_SCALES,
+       [](R &r) {
+         r.scales = nullptr;
+         r.scale_type = RAPT_F16;
+       }},
+      {"scales of f64", R::dequantizing, RAPT_BAD_W_SCALES, [](R &r) { r.scale_type = RAPT_F64; }},
+      {"scales of i8", R::dequantizing, RAPT_BAD_W_SCALES, [](R &r) { r.scale_type = RAPT_I8; }},
       {"a codebook", R::dequantizing, RAPT_OK,
        [](R &r) {
          r.q_type = RAPT_U4;
@@ -1073,6 +1177,8 @@ TEST_CASE("the functions of rows: types, shapes and pointers") {
   });
   for (const int number : {8, 99, -1, INT32_MIN}) {
     expect_status<R>("no type of integers", R::both, RAPT_BAD_TYPE, [=](R &r) { r.q_type = number; });
+    expect_status<R>("no type of scales", R::dequantizing, RAPT_BAD_W_SCALES,
+                     [=](R &r) { r.scale_type = number; });
     expect_status<R>("no type of numbers", R::both, RAPT_BAD_TYPE, [=](R &r) { r.type = number; });
   }
 }
@@ -1099,6 +1205,18 @@ TEST_CASE("the functions of rows: overlaps") {
          r.zeros = static_cast<std::uint8_t *>(at(r.x, 29)) + 3;
        }},
       {"y and offsets", R::dequantizing, RAPT_BAD_OVERLAP, [](R &r) { r.offsets = r.x.data() + 29; }},
+      {"scales of f16 before y", R::dequantizing, RAPT_OK,
+       [](R &r) {
+         r.numbers = r.x.data() + 5;  // after 9 scales of 2 bytes
+         r.scales = r.x.data();
+         r.scale_type = RAPT_F16;
+       }},
+      {"the last scale of f16 and y", R::dequantizing, RAPT_BAD_OVERLAP,
+       [](R &r) {
+         r.numbers = r.x.data() + 4;
+         r.scales = r.x.data();
+         r.scale_type = RAPT_F16;
+       }},
       {"y and the codebook", R::dequantizing, RAPT_BAD_OVERLAP,
        [](R &r) {
          r.q_type = RAPT_U4;
@@ -1132,9 +1250,8 @@ TEST_CASE("the functions of rows flush against guard pages") {
           }
           REQUIRE(rapt_quantize_rows(numbers, RAPT_F32, stride, rows, inputs, group, q_type, q.data(),
                                      static_cast<float *>(scales.data())) == RAPT_OK);
-          REQUIRE(rapt_dequantize_rows(q.data(), q_type, rows, inputs, group,
-                                       static_cast<const float *>(scales.data()), nullptr, nullptr, nullptr,
-                                       y.data(), RAPT_F32, stride) == RAPT_OK);
+          REQUIRE(rapt_dequantize_rows(q.data(), q_type, rows, inputs, group, scales.data(), nullptr, nullptr,
+                                       RAPT_TYPE_DEFAULT, nullptr, y.data(), RAPT_F32, stride) == RAPT_OK);
           for (const GuardedBuffer *buffer : {&x, &y, &q, &scales}) CHECK(buffer->surroundings_intact());
           const auto *const back = static_cast<const float *>(y.data());
           for (std::size_t r = 0; r < rows; ++r) {
@@ -1188,7 +1305,7 @@ TEST_CASE("the functions of rows, and layers, in every floating-point mode of th
     const std::uint64_t set = read_fp_control();  // a processor may lack traps
     status[0] = rapt_quantize_rows(x, RAPT_F32, 0, rows, inputs, group, RAPT_I8, made.q, made.scales);
     status[1] = rapt_dequantize_rows(made.q, RAPT_I8, rows, inputs, group, made.scales, nullptr, nullptr,
-                                     nullptr, made.back, RAPT_F32, 0);
+                                     RAPT_F32, nullptr, made.back, RAPT_F32, 0);
     status[2] = rapt_linear(x, w, made.y[0], &o, workspace.data(), workspace.size());
     o.arithmetic = RAPT_ARITHMETIC_I8;
     status[3] = rapt_linear(x, w, made.y[1], &o, workspace.data(), workspace.size());

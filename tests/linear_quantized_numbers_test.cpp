@@ -56,7 +56,7 @@ Floats run_packed(const void *x, const void *w, rapt_linear_options o) {
   std::size_t bytes = 0;
   REQUIRE(rapt_linear_packed_length(&o, &bytes) == RAPT_OK);
   Bytes packed(bytes);
-  REQUIRE(rapt_linear_pack(w, 0, o.out_features, &o, packed.data()) == RAPT_OK);
+  REQUIRE(rapt_linear_pack(w, 0, o.out_features, &o, packed.data(), bytes) == RAPT_OK);
   o.packed_w = 1;
   o.w_strides = {0, 0};
   o.w_scales = o.w_offsets = nullptr;
@@ -527,8 +527,8 @@ TEST_CASE("the error of rapt_quantize_rows") {
       const rapt_type type = in_4_bits ? RAPT_I4 : RAPT_I8;
       REQUIRE(rapt_quantize_rows(x.data(), RAPT_F32, 0, 1, 16, 0, type, q, &scale) == RAPT_OK);
       const float one = 1;
-      REQUIRE(rapt_dequantize_rows(q, type, 1, 16, 0, &one, nullptr, nullptr, nullptr, back, RAPT_F32, 0) ==
-              RAPT_OK);
+      REQUIRE(rapt_dequantize_rows(q, type, 1, 16, 0, &one, nullptr, nullptr, RAPT_TYPE_DEFAULT, nullptr,
+                                   back, RAPT_F32, 0) == RAPT_OK);
       if (scale == 0) continue;
       const double most = 0.5 + (in_4_bits ? 7 : 127) * 0x1p-22;
       for (std::size_t k = 0; k < 16; ++k) {
@@ -542,7 +542,7 @@ TEST_CASE("the error of rapt_quantize_rows") {
   CHECK(worst[1] > 0.49);
 }
 
-template <class E>
+template <class E, class S>
 void check_rows_of(Random &random) {
   constexpr rapt_type type = Api<E>::type;
   for (const rapt_type q_type : {RAPT_I8, RAPT_I4, RAPT_U4}) {
@@ -553,20 +553,20 @@ void check_rows_of(Random &random) {
       Bytes w(rows * row_bytes), zeros(rows * groups);
       for (std::uint8_t &byte : w) byte = static_cast<std::uint8_t>(random.below(256));
       for (std::uint8_t &byte : zeros) byte = static_cast<std::uint8_t>(random.below(256));
-      Floats scales(rows * groups), offsets(rows * groups);
-      for (float &number : scales) number = static_cast<float>(random.gaussian());
-      for (float &number : offsets) number = static_cast<float>(random.gaussian());
+      std::vector<S> scales(rows * groups), offsets(rows * groups);
+      for (S &number : scales) number = S(static_cast<float>(random.gaussian()));
+      for (S &number : offsets) number = S(static_cast<float>(random.gaussian()));
       for (const unsigned given : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, 10u, 11u}) {
         const bool has_zeros = (given & 4) != 0, has_codebook = (given & 8) != 0;
         if ((has_zeros || has_codebook) && q_type != RAPT_U4) continue;
-        const float *const of_scales = given & 1 ? scales.data() : nullptr, *const of_offsets =
-                                                                                given & 2 ? offsets.data()
-                                                                                          : nullptr;
+        const void *const of_scales = given & 1 ? scales.data() : nullptr;
+        const void *const of_offsets = given & 2 ? offsets.data() : nullptr;
         // Row r of weights in y, by multiplying with ones. They are rounded in the same places.
         rapt_linear_options o = layer(q_type, inputs, inputs, rows, group);
         o.y_type = type;
         o.w_scales = of_scales;
         o.w_offsets = of_offsets;
+        o.w_scale_type = given & 3 ? Api<S>::type : RAPT_TYPE_DEFAULT;
         o.w_zeros = has_zeros ? zeros.data() : nullptr;
         o.w_codebook = has_codebook ? nf4 : nullptr;
         const Floats x = identity(inputs);
@@ -576,7 +576,7 @@ void check_rows_of(Random &random) {
         std::vector<unsigned char> workspace(bytes);
         REQUIRE(rapt_linear(x.data(), w.data(), columns.data(), &o, workspace.data(), bytes) == RAPT_OK);
         REQUIRE(rapt_dequantize_rows(w.data(), q_type, rows, inputs, group, of_scales, o.w_zeros, of_offsets,
-                                     o.w_codebook, y.data(), type, stride) == RAPT_OK);
+                                     o.w_scale_type, o.w_codebook, y.data(), type, stride) == RAPT_OK);
         for (std::size_t r = 0; r < rows; ++r) {
           for (std::size_t k = 0; k < inputs; ++k)
             CHECK(static_cast<float>(y[r * stride + k]) == static_cast<float>(columns[k * rows + r]));
@@ -589,9 +589,12 @@ void check_rows_of(Random &random) {
 
 TEST_CASE("rapt_dequantize_rows gives the numbers that rapt_linear multiplies") {
   Random random(5);
-  check_rows_of<float>(random);
-  check_rows_of<F16>(random);
-  check_rows_of<BF16>(random);
+  check_rows_of<float, float>(random);
+  check_rows_of<F16, float>(random);
+  check_rows_of<BF16, float>(random);
+  check_rows_of<float, F16>(random);
+  check_rows_of<BF16, F16>(random);
+  check_rows_of<float, BF16>(random);
 }
 
 template <class E>
@@ -647,9 +650,71 @@ TEST_CASE("i8 arithmetic over floats of every type is rapt_quantize_rows and x o
   check_composition<BF16>(random);
 }
 
+// ---- other formats
+
+// The scale of MXFP4 is 2^(e - 127), whose least one is subnormal. 255 is NaN.
+TEST_CASE("every scale of MXFP4 is a bf16") {
+  const float fp4[16] = {0, .5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -.5f, -1, -1.5f, -2, -3, -4, -6};
+  std::uint8_t q[16];  // all codes twice
+  for (unsigned i = 0; i < 16; ++i) q[i] = static_cast<std::uint8_t>(i * 0x11);
+  for (unsigned e = 0; e < 256; ++e) {
+    const auto scale = static_cast<std::uint16_t>(e == 0 ? 0x40 : e == 255 ? 0x7fc0 : e << 7);
+    float numbers[32];
+    REQUIRE(rapt_dequantize_rows(q, RAPT_U4, 1, 32, 32, &scale, nullptr, nullptr, RAPT_BF16, fp4, numbers,
+                                 RAPT_F32, 0) == RAPT_OK);
+    rapt_linear_options o = layer(RAPT_U4, 1, 32, 1, 32);
+    o.w_scales = &scale;
+    o.w_scale_type = RAPT_BF16;
+    o.w_codebook = fp4;
+    for (std::size_t k = 0; k < 32; ++k) {
+      Floats x(32);
+      x[k] = 1;
+      const Floats y = run(x.data(), q, o);
+      const float expected = e == 255 ? std::numeric_limits<float>::quiet_NaN()
+                                      : std::ldexp(fp4[k / 2], static_cast<int>(e) - 127);
+      if (e == 255 ? !(std::isnan(y[0]) && std::isnan(numbers[k]))
+                   : y[0] != expected || numbers[k] != expected)
+        FAIL_CHECK("e = " << e << ", input " << k << ": " << y[0] << " and " << numbers[k]);
+    }
+  }
+}
+
+TEST_CASE("groups of 512 inputs are groups of 256 whose scales are there twice") {
+  constexpr std::size_t inputs = 1300, groups = 3;
+  Random random(11);
+  std::vector<std::int8_t> w(inputs);
+  for (std::int8_t &code : w) code = static_cast<std::int8_t>(random.below(256));
+  Floats scales(groups), twice(2 * groups), numbers(inputs), expected(inputs);
+  for (std::size_t g = 0; g < groups; ++g)
+    twice[2 * g] = twice[2 * g + 1] = scales[g] = static_cast<float>(random.gaussian());
+  REQUIRE(rapt_dequantize_rows(w.data(), RAPT_I8, 1, inputs, 512, scales.data(), nullptr, nullptr, RAPT_F32,
+                               nullptr, expected.data(), RAPT_F32, 0) == RAPT_OK);
+  rapt_linear_options o = layer(RAPT_I8, 1, inputs, 1, 256);
+  o.w_scales = twice.data();
+  for (std::size_t k = 0; k < inputs; k += 7) {
+    Floats x(inputs);
+    x[k] = 1;
+    const Floats y = run(x.data(), w.data(), o);
+    if (y[0] != expected[k]) FAIL_CHECK("input " << k);
+  }
+}
+
+// The integers are the same for every row, and the scales are not.
+TEST_CASE("rows of i8 that repeat have scales of their own") {
+  constexpr std::size_t inputs = 20;
+  const std::vector<std::int8_t> x(inputs, 3), w(inputs, -2);
+  const Floats scales = {1, 0.5f, 4};
+  rapt_linear_options o = layer(RAPT_I8, 3, inputs, 1, 0);
+  o.x_type = RAPT_I8;
+  o.x_strides = {RAPT_REPEAT, 1};
+  o.x_scales = scales.data();
+  const Floats y = run(x.data(), w.data(), o);  // whose type is f32 without being named
+  CHECK(y == Floats{-120, -60, -480});
+}
+
 // ---- packed parts
 
-TEST_CASE("parts may be packed in any order") {
+TEST_CASE("parts may be packed in any order after the first") {
   constexpr std::size_t inputs = 45, outputs = 200, groups = 3;
   Random random(8);
   Bytes w(outputs * (inputs + 1) / 2), zeros(outputs * groups);
@@ -666,21 +731,23 @@ TEST_CASE("parts may be packed in any order") {
   std::size_t bytes = 0;
   REQUIRE(rapt_linear_packed_length(&o, &bytes) == RAPT_OK);
   Bytes whole(bytes, 0x55), parts(bytes, 0xaa);
-  REQUIRE(rapt_linear_pack(w.data(), 0, outputs, &o, whole.data()) == RAPT_OK);
-  for (const std::size_t first : Sizes{128, 192, 0, 64}) {
+  REQUIRE(rapt_linear_pack(w.data(), 0, outputs, &o, whole.data(), bytes) == RAPT_OK);
+  for (const std::size_t first : Sizes{0, 128, 192, 64}) {
     rapt_linear_options part = o;
     part.w_scales = scales.data() + first * groups;
     part.w_offsets = offsets.data() + first * groups;
     part.w_zeros = zeros.data() + first * groups;
     const std::uint8_t *const from = w.data() + first * (inputs + 1) / 2;
     const Bytes before = parts;
-    REQUIRE(rapt_linear_pack(from, first, 0, &part, parts.data()) == RAPT_OK);
+    REQUIRE(rapt_linear_pack(from, first, 0, &part, parts.data(), bytes) == RAPT_OK);
     CHECK(parts == before);
     const std::size_t count = std::min<std::size_t>(64, outputs - first);
-    REQUIRE(rapt_linear_pack(from, first, count, &part, parts.data()) == RAPT_OK);
+    REQUIRE(rapt_linear_pack(from, first, count, &part, parts.data(), bytes) == RAPT_OK);
     if (first == 128) {  // it wrote only its own 64 outputs
-      CHECK(std::all_of(parts.begin(), parts.begin() + 64, [](std::uint8_t byte) { return byte == 0xaa; }));
-      CHECK(parts.back() == 0xaa);
+      const auto block = static_cast<std::ptrdiff_t>((bytes - 64) / 4);
+      const auto is_untouched = [](std::uint8_t byte) { return byte == 0xaa; };
+      CHECK(std::all_of(parts.begin() + 64 + block, parts.begin() + 64 + 2 * block, is_untouched));
+      CHECK(std::all_of(parts.end() - block, parts.end(), is_untouched));
     }
   }
   CHECK(parts == whole);

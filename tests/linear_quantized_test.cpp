@@ -133,7 +133,7 @@ struct Call {
     const rapt_status status = rapt_linear_packed_length(&options, &bytes);
     if (status != RAPT_OK) return status;
     packed.assign(bytes, 0x55);
-    return rapt_linear_pack(w.data(), 0, outputs, &options, packed.data());
+    return rapt_linear_pack(w.data(), 0, outputs, &options, packed.data(), bytes);
   }
   // Leaves out what packed weights carry.
   void use_packed() {
@@ -173,7 +173,7 @@ TEST_CASE("rapt_quantize_rows rounds as rapt.h says, and rapt_dequantize_rows ta
         REQUIRE(rapt_quantize_rows(x.data(), RAPT_F32, stride, rows, inputs, group, type, q.data(),
                                    scales.data()) == RAPT_OK);
         REQUIRE(rapt_dequantize_rows(q.data(), type, rows, inputs, group, scales.data(), nullptr, nullptr,
-                                     nullptr, back.data(), RAPT_F32, 0) == RAPT_OK);
+                                     RAPT_TYPE_DEFAULT, nullptr, back.data(), RAPT_F32, 0) == RAPT_OK);
         CHECK(q.back() == 0x77);
         CHECK(scales.back() == -7.0f);
         for (std::size_t r = 0; r < rows; ++r) {
@@ -206,7 +206,8 @@ TEST_CASE("rapt_dequantize_rows subtracts the zero, scales, and adds the offset"
   std::iota(std::begin(codebook), std::end(codebook), 100.0f);
   float y[3];
   const auto run = [&](const std::uint8_t *z, const float *c) {
-    return rapt_dequantize_rows(q, RAPT_U4, 1, 3, 2, scales, z, offsets, c, y, RAPT_F32, 0);
+    return rapt_dequantize_rows(q, RAPT_U4, 1, 3, 2, scales, z, offsets, RAPT_TYPE_DEFAULT, c, y, RAPT_F32,
+                                0);
   };
   REQUIRE(run(zeros, nullptr) == RAPT_OK);
   CHECK(y[0] == (10 - 3) * 0.5f + 0.25f);
@@ -502,8 +503,10 @@ TEST_CASE("bad arguments of the functions of rows") {
   CHECK(rapt_quantize_rows(nullptr, RAPT_F32, 0, 2, 4, 0, RAPT_I8, q, scales) == RAPT_BAD_X);
   CHECK(rapt_quantize_rows(nullptr, RAPT_F32, 0, 0, 4, 0, RAPT_I8, nullptr, nullptr) == RAPT_OK);
   CHECK(rapt_quantize_rows(x, RAPT_F32, 0, SIZE_MAX / 2, 4, 0, RAPT_I8, q, scales) == RAPT_BAD_SIZE);
+  CHECK(rapt_quantize_rows(x, RAPT_F32, 0, 2, SIZE_MAX / 2 + 2, 0, RAPT_I8, q, scales) == RAPT_BAD_SIZE);
   const auto dequantize = [&](rapt_type q_type, rapt_type y_type, std::ptrdiff_t stride, void *to) {
-    return rapt_dequantize_rows(q, q_type, 2, 4, 0, nullptr, nullptr, nullptr, nullptr, to, y_type, stride);
+    return rapt_dequantize_rows(q, q_type, 2, 4, 0, nullptr, nullptr, nullptr, RAPT_TYPE_DEFAULT, nullptr, to,
+                                y_type, stride);
   };
   CHECK(dequantize(RAPT_I8, RAPT_F32, 0, y) == RAPT_OK);
   CHECK(dequantize(RAPT_F32, RAPT_F32, 0, y) == RAPT_BAD_TYPE);
@@ -512,10 +515,10 @@ TEST_CASE("bad arguments of the functions of rows") {
   CHECK(dequantize(RAPT_I8, RAPT_F32, 0, nullptr) == RAPT_BAD_Y);
   CHECK(dequantize(RAPT_I8, RAPT_F32, 0, q) == RAPT_BAD_OVERLAP);
   const std::uint8_t zeros[2] = {};
-  CHECK(rapt_dequantize_rows(q, RAPT_I8, 2, 4, 0, nullptr, zeros, nullptr, nullptr, y, RAPT_F32, 0) ==
-        RAPT_BAD_W_ZEROS);
-  CHECK(rapt_dequantize_rows(q, RAPT_I8, 2, 4, 0, nullptr, nullptr, nullptr, scales, y, RAPT_F32, 0) ==
-        RAPT_BAD_W_CODEBOOK);
+  CHECK(rapt_dequantize_rows(q, RAPT_I8, 2, 4, 0, nullptr, zeros, nullptr, RAPT_TYPE_DEFAULT, nullptr, y,
+                             RAPT_F32, 0) == RAPT_BAD_W_ZEROS);
+  CHECK(rapt_dequantize_rows(q, RAPT_I8, 2, 4, 0, nullptr, nullptr, nullptr, RAPT_TYPE_DEFAULT, scales, y,
+                             RAPT_F32, 0) == RAPT_BAD_W_CODEBOOK);
 }
 
 }  // namespace

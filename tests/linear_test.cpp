@@ -206,6 +206,8 @@ TEST_CASE("operands flush against guard pages") {
 // ---- what layouts of the driver do not have
 
 // Holds a call on dense matrices whose options a test changes.
+constexpr std::size_t most_of_packed = 64 + 192 * 8 * 8;
+
 template <class T>
 struct Call {
   using Element = T;
@@ -334,8 +336,8 @@ TEST_CASE("NaN touches its own row or output only") {
         std::size_t bytes = 0;
         REQUIRE(rapt_linear_packed_length(&calls[i]->options, &bytes) == RAPT_OK);
         memory[i].resize(bytes / sizeof(float));
-        REQUIRE(rapt_linear_pack(calls[i]->w, 0, Call<float>::outputs, &calls[i]->options,
-                                 memory[i].data()) == RAPT_OK);
+        REQUIRE(rapt_linear_pack(calls[i]->w, 0, Call<float>::outputs, &calls[i]->options, memory[i].data(),
+                                 bytes) == RAPT_OK);
         calls[i]->w = memory[i].data();
         calls[i]->options.packed_w = 1;
       }
@@ -359,8 +361,9 @@ TEST_CASE_TEMPLATE("the layout of packed weights", T, float, double, F16, BF16) 
       const std::size_t padded = in_pairs ? (inputs + 1) / 2 * 2 : inputs, blocks = 3;
       std::size_t bytes = 0;
       REQUIRE(rapt_linear_packed_length(&call.options, &bytes) == RAPT_OK);
-      REQUIRE(bytes == blocks * 64 * padded * sizeof(T));
-      std::vector<T> expected(blocks * 64 * padded, T(0)), packed(expected.size(), T(9));
+      constexpr std::size_t header = 64;
+      REQUIRE(bytes == header + blocks * 64 * padded * sizeof(T));
+      std::vector<T> expected(blocks * 64 * padded, T(0)), packed(bytes / sizeof(T), T(9));
       for (std::size_t n = 0; n < Call<T>::outputs; ++n) {
         for (std::size_t k = 0; k < inputs; ++k) {
           const std::size_t block = n / 64 * 64 * padded;
@@ -368,11 +371,17 @@ TEST_CASE_TEMPLATE("the layout of packed weights", T, float, double, F16, BF16) 
               call.w[n * inputs + k];
         }
       }
-      for (const std::size_t first : Sizes{128, 0}) {
+      for (const std::size_t first : Sizes{0, 128}) {
         REQUIRE(rapt_linear_pack(call.w + first * inputs, first, first == 0 ? 128 : 2, &call.options,
-                                 packed.data()) == RAPT_OK);
+                                 packed.data(), bytes) == RAPT_OK);
       }
-      CHECK(std::memcmp(packed.data(), expected.data(), bytes) == 0);
+      CHECK(std::memcmp(packed.data() + header / sizeof(T), expected.data(), bytes - header) == 0);
+      const auto type = static_cast<std::uint64_t>(Api<T>::type);
+      const std::uint64_t fields[] = {inputs, Call<T>::outputs, 0, type, 0, bytes};
+      std::uint64_t name_and_fields[8];
+      std::memcpy(name_and_fields, packed.data(), header);
+      CHECK(std::memcmp(name_and_fields, "\0raptlw1", 8) == 0);
+      CHECK(std::equal(std::begin(fields), std::end(fields), name_and_fields + 1));
     }
   });
 }
@@ -585,7 +594,7 @@ TEST_CASE_TEMPLATE("arguments of the queries and of packing", T, float, double, 
   std::vector<unsigned char> packed(bytes, 9);
   const auto pack = [&](const T *w, std::size_t first, std::size_t outputs,
                         const rapt_linear_options *options,
-                        void *to) { return rapt_linear_pack(w, first, outputs, options, to); };
+                        void *to) { return rapt_linear_pack(w, first, outputs, options, to, bytes); };
   CHECK(pack(nullptr, 0, 64, &call.options, packed.data()) == RAPT_BAD_W);
   CHECK(pack(call.w, 0, 64, &call.options, nullptr) == RAPT_BAD_PACKED);
   CHECK(pack(call.w, 0, 64, nullptr, packed.data()) == RAPT_BAD_OPTIONS);
@@ -593,6 +602,8 @@ TEST_CASE_TEMPLATE("arguments of the queries and of packing", T, float, double, 
   CHECK(pack(call.w, 128, 3, &call.options, packed.data()) == RAPT_BAD_SIZE);
   CHECK(pack(call.w, 192, 1, &call.options, packed.data()) == RAPT_BAD_SIZE);
   CHECK(pack(call.w, 0, SIZE_MAX, &call.options, packed.data()) == RAPT_BAD_SIZE);
+  CHECK(rapt_linear_pack(call.w, 0, 64, &call.options, packed.data(), bytes - 1) == RAPT_BAD_PACKED);
+  CHECK(pack(call.w, 64, 64, &call.options, packed.data()) == RAPT_BAD_PACKED);  // nothing begins the layer
   rapt_linear_options bad = call.options;
   bad.w_strides = {0, 1};
   CHECK(pack(call.w, 0, 64, &bad, packed.data()) == RAPT_BAD_W_STRIDES);
@@ -603,6 +614,51 @@ TEST_CASE_TEMPLATE("arguments of the queries and of packing", T, float, double, 
   rapt_linear_options of_packed = call.options;
   of_packed.packed_w = 1;
   CHECK(pack(call.w, 0, Call<T>::outputs, &of_packed, packed.data()) == RAPT_OK);
+}
+
+// The memory is larger than every layer here, so that only the header tells them apart.
+TEST_CASE_TEMPLATE("packed weights of another layer or type, and damaged ones", T, float, double, F16, BF16) {
+  Call<T> call;
+  std::vector<T> packed(most_of_packed / sizeof(T), T(9));
+  REQUIRE(rapt_linear_pack(call.w, 0, Call<T>::outputs, &call.options, packed.data(), most_of_packed) ==
+          RAPT_OK);
+  const auto try_layer = [&](const char *what, rapt_status expected, auto change) {
+    CAPTURE(what);
+    const std::vector<T> before = packed;
+    rapt_linear_options other = call.options;
+    other.arithmetic = RAPT_ARITHMETIC_DEFAULT;
+    change(other);
+    CHECK(rapt_linear_pack(call.w, 64, 64, &other, packed.data(), most_of_packed) == expected);
+    CHECK((std::memcmp(packed.data(), before.data(), most_of_packed) == 0) == (expected != RAPT_OK));
+    packed = before;
+    other.packed_w = 1;
+    std::vector<unsigned char> workspace(1 << 20);
+    std::vector<double> y(8 * Call<T>::outputs, 7), untouched = y;
+    CHECK(rapt_linear(call.x, packed.data(), y.data(), &other, workspace.data(), workspace.size()) ==
+          expected);
+    CHECK((y == untouched) == (expected != RAPT_OK));
+  };
+  try_layer("the same", RAPT_OK, [](auto &) {});
+  try_layer("more outputs", RAPT_BAD_PACKED, [](auto &o) { ++o.out_features; });
+  try_layer("fewer inputs", RAPT_BAD_PACKED, [](auto &o) { --o.in_features; });
+  for (const rapt_type type : {RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16}) {
+    if (type == Api<T>::type) continue;
+    try_layer("another type", RAPT_BAD_PACKED, [&](auto &o) {
+      o.w_type = type;
+      if (type == RAPT_F64 || std::is_same_v<T, double>) o.x_type = type;
+    });
+  }
+  auto *const bytes = reinterpret_cast<unsigned char *>(packed.data());
+  for (std::size_t i = 0; i < 64; ++i) {
+    for (int change = 1; change < 256; ++change) {
+      bytes[i] ^= static_cast<unsigned char>(change);
+      rapt_linear_options o = call.options;
+      o.packed_w = 1;
+      if (rapt_linear(call.x, bytes, call.y, &o, call.workspace, call.workspace_size) != RAPT_BAD_PACKED)
+        FAIL_CHECK("byte " << i << " changed by " << change);
+      bytes[i] ^= static_cast<unsigned char>(change);
+    }
+  }
 }
 
 }  // namespace

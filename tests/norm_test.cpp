@@ -130,6 +130,7 @@ TEST_CASE("statuses of norms") {
     CHECK(forward(function, [](auto &o) { o.x_stride = 15; }) == RAPT_BAD_X_STRIDE);
     CHECK(forward(function, [](auto &o) { o.y_stride = 15; }) == RAPT_BAD_Y_STRIDE);
     CHECK(forward(function, [](auto &o) { o.cols = SIZE_MAX / 4; }) == RAPT_BAD_SIZE);
+    CHECK(forward(function, [](auto &o) { o.cols = SIZE_MAX / 2 + 2; }) == RAPT_BAD_SIZE);
     CHECK(forward(function, [](auto &o) { o.x_stride = PTRDIFF_MAX; }) == RAPT_BAD_SIZE);
     CHECK(forward(function, [&](auto &o) { o.weight = y.data(); }) == RAPT_BAD_OVERLAP);
     CHECK(forward(function, [&](auto &o) { o.residual = y.data(); }) == RAPT_BAD_OVERLAP);

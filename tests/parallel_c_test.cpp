@@ -214,7 +214,6 @@ rapt_status run_tasks(std::size_t tasks, std::size_t runs, const rapt_pool *pool
 
 struct Header {
   using Work = rapt_linear_work;
-  static constexpr bool judges_all_layers_first = true;
 
   struct Call {
     const rapt_pool *pool;

@@ -133,7 +133,6 @@ class Call {
 
 struct Header {
   using Work = LinearWork;
-  static constexpr bool judges_all_layers_first = false;
 
   template <class Use>
   static void for_each(Use use) {

@@ -203,7 +203,7 @@ void watch_quantized(std::size_t n, Watch &&watch) {
           call(rapt_linear, x.data(), w.data(), y.data(), &layer, workspace.data(), bytes);
         });
         watch("linear_pack", [&](WatchedCall &call) {
-          call(rapt_linear_pack, w.data(), std::size_t{0}, outputs, &layer, packed.data());
+          call(rapt_linear_pack, w.data(), std::size_t{0}, outputs, &layer, packed.data(), packed_bytes);
         });
         layer.packed_w = 1;
         layer.w_scales = layer.w_offsets = nullptr;

@@ -88,7 +88,7 @@ Call linear_call(std::size_t rows, rapt_type x_type, rapt_type w_type, rapt_arit
   std::size_t bytes = 0;
   check(rapt_linear_packed_length(&o, &bytes));
   Numbers packed(bytes / sizeof(float) + 1);
-  check(rapt_linear_pack(w.data(), 0, outputs, &o, packed.data()));
+  check(rapt_linear_pack(w.data(), 0, outputs, &o, packed.data(), bytes));
   o.w_scales = nullptr;
   o.packed_w = 1;
   check(rapt_linear_workspace(&o, &bytes));

@@ -60,7 +60,7 @@ class LinearLayer {
   void pack() const {
     rapt_linear_options options = options_;
     options.packed_w = 0;
-    require_ok(rapt_linear_pack(w_.data(), 0, shape_.outputs, &options, packed_.data()));
+    require_ok(rapt_linear_pack(w_.data(), 0, shape_.outputs, &options, packed_.data(), packed_.size()));
   }
 
   void with_plain_weights() const {

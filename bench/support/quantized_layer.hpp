@@ -71,7 +71,7 @@ class QuantizedLayer {
     std::size_t bytes = 0;
     require_ok(rapt_linear_packed_length(&options_, &bytes));
     packed_ = Buffer<std::byte>(bytes);
-    require_ok(rapt_linear_pack(q.data(), 0, s.outputs, &options_, packed_.data()));
+    require_ok(rapt_linear_pack(q.data(), 0, s.outputs, &options_, packed_.data(), packed_.size()));
     options_.w_scales = options_.w_offsets = nullptr;
     options_.w_zeros = nullptr;
     options_.w_scale_type = RAPT_TYPE_DEFAULT;

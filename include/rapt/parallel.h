@@ -214,7 +214,10 @@ static inline rapt_status raptp_linear(const struct raptp_call *a, size_t first,
 
 #ifdef _OPENMP
 /** A rapt_parallel_for on OpenMP's threads. Inside a parallel region it has one thread, unless OpenMP's nesting is
- * on. Without the compiler's -fopenmp there is no such function, so that nothing runs on one thread by surprise. */
+ * on. Without the compiler's -fopenmp there is no such function, so that nothing runs on one thread by surprise.
+ *
+ * In a child of fork(), gcc's OpenMP waits for ever if the parent has used it: that is how libgomp is. Such a child
+ * needs another pool, or one thread, or must call exec first. */
 static inline void rapt_parallel_openmp(void *pool, size_t count, rapt_parallel_body body, void *context) {
   const int threads = RAPTP_CAST(int, raptp_min(count, INT_MAX));
   (void)pool;
@@ -311,7 +314,8 @@ static inline rapt_status rapt_parallel_attention_backward(const void *q, const 
 
 /** Computes layers[0] to layers[count - 1] as one list of tasks, with the bits of one rapt_linear() for each: q, k and
  * v of a block, or the experts of a layer. No layer may read or write what another one writes; this is not checked.
- * The status is that of the first bad layer, and then no layer is computed. A count of 0 succeeds.
+ * If a layer is bad, none is computed: the status is that of the first one whose options are bad, else of the first
+ * one whose arrays are. A count of 0 succeeds.
  *
  * Memory: the largest rapt_linear_workspace() for each thread that gets work, and 8 bytes for each layer. */
 static inline rapt_status rapt_parallel_linear(const rapt_linear_work *layers, size_t count,

@@ -42,6 +42,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <thread>
@@ -65,7 +66,8 @@ inline constexpr auto std_threads = [](std::size_t n, const auto &body) {
 };
 
 #ifdef _OPENMP
-/// openmp(n, body) uses OpenMP's threads; with -fopenmp.
+/// openmp(n, body) uses OpenMP's threads; with -fopenmp. In a child of fork(), gcc's OpenMP waits for ever if the parent
+/// has used it: use std_threads there.
 inline constexpr auto openmp = [](std::size_t n, const auto &body) {
 #pragma omp parallel for schedule(static, 1) num_threads(static_cast <int>(n))
   for (std::size_t i = 0; i < n; ++i) body(i);
@@ -201,8 +203,8 @@ struct LinearWork {
 
 /// Computes several linear layers as one list of tasks, on up to `threads` threads, with the bits of one
 /// rapt_linear() for each. They may be q, k and v of a block, or the experts of a layer. No layer may read or write
-/// what another one writes. The layers after one that fails may be computed or not. It allocates and throws like
-/// parallel_attention.
+/// what another one writes. If a layer is bad, none is computed: the status is that of the first one whose options are
+/// bad, else of the first one whose arrays are. It allocates and throws like parallel_attention.
 template <class Parts>
 rapt_status parallel_linear(std::span<const LinearWork> layers, std::size_t threads, const Parts &parts) {
   std::vector<std::size_t> first_task(layers.size() + 1);
@@ -211,6 +213,7 @@ rapt_status parallel_linear(std::span<const LinearWork> layers, std::size_t thre
     std::size_t tasks = 0, of_layer = 0;
     rapt_status status = rapt_linear_tasks(layers[i].options, &tasks);
     if (status == RAPT_OK) status = rapt_linear_workspace(layers[i].options, &of_layer);
+    if (status == RAPT_OK && tasks > SIZE_MAX - first_task[i]) status = RAPT_BAD_SIZE;
     if (status != RAPT_OK) return status;
     first_task[i + 1] = first_task[i] + tasks;
     bytes = std::max(bytes, of_layer);
@@ -218,15 +221,20 @@ rapt_status parallel_linear(std::span<const LinearWork> layers, std::size_t thre
   const auto run = [&](std::size_t first, std::size_t last, void *workspace) {
     rapt_status status = RAPT_OK;
     for (std::size_t i = 0; i < layers.size() && status == RAPT_OK; ++i) {
-      const std::size_t begin = std::max(first, first_task[i]), end = std::min(last, first_task[i + 1]);
-      if (begin >= end && (first != last || first_task[i] != first)) continue;
       const LinearWork &of = layers[i];
-      status = rapt_linear_run(of.x, of.w, of.y, of.options, begin - first_task[i],
-                               std::max(begin, end) - first_task[i], workspace, bytes);
+      const std::size_t begin = std::max(first, first_task[i]), end = std::min(last, first_task[i + 1]);
+      if (first == last) {  // an empty run checks every layer
+        status = rapt_linear_run(of.x, of.w, of.y, of.options, 0, 0, workspace, bytes);
+      } else if (begin < end) {
+        status = rapt_linear_run(of.x, of.w, of.y, of.options, begin - first_task[i], end - first_task[i],
+                                 workspace, bytes);
+      }
     }
     return status;
   };
   const std::size_t tasks = first_task.back();
+  const rapt_status status = detail::run_parts(0, 1, 1, bytes, parts, run);
+  if (status != RAPT_OK || tasks == 0) return status;
   return detail::run_parts(tasks, std::min(threads, tasks) * detail::runs_per_thread, threads, bytes, parts,
                            run);
 }

@@ -163,7 +163,7 @@ enum rapt_status {
   RAPT_BAD_X_STRIDES,        /**< a stride of x is 0 or negative */
   RAPT_BAD_W_STRIDES,        /**< a stride of w is 0 or negative, or set with packed weights */
   RAPT_BAD_ADD,              /**< add_type or add_stride without add, or add_stride smaller than a row */
-  RAPT_BAD_PACKED,           /**< packed is null, damaged, another layer's; first_output no multiple of 64 */
+  RAPT_BAD_PACKED,           /**< packed is null, too small, damaged, another layer's; first_output no multiple of 64 */
   RAPT_BAD_SCALE_GROUP,      /**< scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
   RAPT_BAD_W_SCALES,         /**< w_scales or w_scale_type do not go with the types, or with packed weights */
   RAPT_BAD_W_ZEROS,          /**< w_zeros for weights other than u4, with a codebook, or packed weights */
@@ -363,7 +363,8 @@ RAPT_API int64_t rapt_dot_i8(const int8_t *a, const int8_t *b, size_t n);
 RAPT_API int64_t rapt_dot_u8i8(const uint8_t *a, const int8_t *b, size_t n);
 
 /** out[r] = scale * dot(query, row r), where dot has the bits of rapt_dot and the product is rounded once.
- * row_stride may be any value, negative and 0 included. out must not overlap query or rows. The exact sum of
+ * rapt_linear() adds the same products in another order, and has other bits: use one of the two for queries alone
+ * and in batches. row_stride may be any value, negative and 0 included. out must not overlap query or rows. The exact sum of
  * bytes is first rounded to f32. Up to 2^24 this rounding is exact. */
 RAPT_API void rapt_dot_rows_f32(const float *query, const float *rows, ptrdiff_t row_stride, size_t row_count,
                                 size_t dim, float scale, float *out);
@@ -1183,7 +1184,8 @@ typedef struct rapt_matrix_strides {
  *   t = 0
  *   for each group:  p = 0;  for each input k of the group:  p = fma(x[k], w[k], p)
  *                    t = t + p
- *   t = t + 0, t + bias, t * row_scale, t + add; each is rounded, and each is left out if it is not given
+ *   t = t + 0
+ *   t = t + bias, t * row_scale, t + add; each is rounded, and each is left out if it is not given
  * ~~~
  *
  * In RAPT_ARITHMETIC_BF16, the default where x and w are bf16, a group has 32 inputs. p is the sum of a chain
@@ -1191,7 +1193,9 @@ typedef struct rapt_matrix_strides {
  * as 0, and results that are tiny after rounding become 0. RAPT_ARITHMETIC_F32 is the other choice, and the
  * only one of other types.
  *
- * So up to 512 inputs the sum of F32 is one chain. t is never -0 before the bias. Nothing else changes a bit:
+ * So up to 512 inputs the sum of F32 is one chain. t is never -0 before the bias. rapt_dot() and rapt_dot_rows() add in
+ * another order and have other bits of the same products: use one of the two for queries alone and in batches.
+ * Nothing else changes a bit:
  * not the number of rows, not the tasks, not packing, not the instruction set. A row alone has the bits that
  * it has in a batch.
  *
@@ -1258,7 +1262,7 @@ typedef struct rapt_linear_options {
   /* The types. */
   rapt_type x_type; /**< of x; 0: RAPT_F32 */
   rapt_type w_type; /**< of w; 0: x_type */
-  rapt_type y_type; /**< of y; 0: x_type */
+  rapt_type y_type; /**< of y; 0: x_type, or RAPT_F32 where that is RAPT_I8 */
   int arithmetic;   /**< one of rapt_arithmetic; 0: what the types say */
 
   /* The shape. x [rows][in_features], w [out_features][in_features], y [rows][out_features]. */
@@ -1288,7 +1292,8 @@ typedef struct rapt_linear_options {
   /* Quantized weights. These fields are null or 0 with float weights. */
   size_t scale_group;   /**< 16, 32, 64, 128 or 256 inputs share a scale; 0: a row, in groups of 512 */
   const void *w_scales; /**< [out_features][groups] of w_scale_type; null: 1 */
-  /** [out_features][groups]: RAPT_U4 without codebook; null: 8. RAPT_I8 and RAPT_I4 have the zero 0. */
+  /** [out_features][groups], each from 0 to 255: RAPT_U4 without codebook; null: 8. RAPT_I8 and RAPT_I4 have the
+   * zero 0. */
   const uint8_t *w_zeros;
   const void *w_offsets;   /**< [out_features][groups] of w_scale_type, or null */
   rapt_type w_scale_type;  /**< of w_scales and w_offsets; 0: RAPT_F32 */
@@ -1297,7 +1302,9 @@ typedef struct rapt_linear_options {
   /** RAPT_ARITHMETIC_I8. x_group inputs of x share a scale: a multiple of scale_group, or of 512 if that is 0,
    * or SIZE_MAX for the row. 0: as many as scale_group, or the row if that is 0. */
   size_t x_group;
-  const float *x_scales; /**< x of RAPT_I8: [rows of x][groups of x_group]; row numbers as in x */
+  /** x of RAPT_I8: [rows of x][groups of x_group]; row numbers as in x. Where x_strides repeats a row, its numbers
+   * still count: every row has scales of its own. */
+  const float *x_scales;
 } rapt_linear_options;
 
 /** Everything else zero. */
@@ -1310,8 +1317,9 @@ typedef struct rapt_linear_options {
 
 /** Stores the bytes of workspace per call. */
 RAPT_API rapt_status rapt_linear_workspace(const rapt_linear_options *options, size_t *bytes);
-/** Computes y. It must overlap nothing but add. The workspace has rapt_linear_workspace bytes, at any
- * alignment. Calls with rows or out_features of 0 succeed, and look at no array. */
+/** Computes y. It must overlap nothing but add. Of matrices with a list of rows only the listed rows count, and other
+ * arrays may lie between them. The workspace has rapt_linear_workspace bytes, at any alignment, and overlaps nothing.
+ * Calls with rows or out_features of 0 succeed, and look at no array. */
 RAPT_API rapt_status rapt_linear(const void *x, const void *w, void *y, const rapt_linear_options *options,
                                  void *workspace, size_t workspace_size);
 
@@ -1319,15 +1327,18 @@ RAPT_API rapt_status rapt_linear(const void *x, const void *w, void *y, const ra
  * first to last - 1. Every task writes other elements of y, every thread needs a workspace, and every split
  * gives the same bits. Tasks that follow each other share rows of x, so give a thread a range of them. */
 RAPT_API rapt_status rapt_linear_tasks(const rapt_linear_options *options, size_t *tasks);
-/** Computes the tasks first to last - 1 of rapt_linear_tasks(). */
+/** Computes the tasks first to last - 1 of rapt_linear_tasks(). With y_rows, or with x_rows, it checks the overlap of
+ * the rows of y that these tasks write. An empty run (first = last) checks all rows and writes nothing. */
 RAPT_API rapt_status rapt_linear_run(const void *x, const void *w, void *y,
                                      const rapt_linear_options *options, size_t first, size_t last,
                                      void *workspace, size_t workspace_size);
 
-/** Stores the bytes that rapt_linear_pack() writes for the whole layer. */
+/** Stores the bytes of the whole layer's packed weights. The arrays of quantized weights in the options must be those
+ * for rapt_linear_pack(): a null pointer says that the layer has no such array. What the others point to is not looked
+ * at. */
 RAPT_API rapt_status rapt_linear_packed_length(const rapt_linear_options *options, size_t *bytes);
-/** Packs weights for calls with packed_w, which are faster, most of all with few rows. packed has
- * rapt_linear_packed_length bytes, the same on every instruction set, and may be stored. Parts may be packed
+/** Packs weights for calls with packed_w, which are faster, most of all with few rows. packed has packed_size bytes,
+ * at least rapt_linear_packed_length. They are the same on every instruction set, and may be stored. Parts may be packed
  * apart, such as the three matrices of q, k and v. Then w is a part's first output, and the part has the outputs
  * [first_output, first_output + outputs) of the layer. first_output must be a multiple of 64. A part also fills
  * the rest of its last 64 outputs with 0. The options are the layer's, with the strides of w; packed_w is not
@@ -1335,11 +1346,17 @@ RAPT_API rapt_status rapt_linear_packed_length(const rapt_linear_options *option
  *
  * Packed quantized weights carry their scales, zeros, offsets and codebook, which the options of a call with
  * packed_w then must not give again. w_scales, w_zeros and w_offsets of a part begin with its first output.
- * These weights begin with a header of 64 bytes, which the part with output 0 writes. Its bytes 48 to 55 are the
- * length of all in bytes, as a uint64_t. A header of another w_type, scale_group, in_features or
- * out_features, or with a byte that has changed, is RAPT_BAD_PACKED. Other bytes are not checked. */
+ *
+ * Packed weights begin with a header of 64 bytes, which the part with output 0 writes, and with it the codebook. Pack
+ * that part first: it begins the layer. When its call has returned, the other parts may be packed in any order, at once
+ * on several threads too. A part that gives other arrays, types or sizes than the header says, or another codebook, is
+ * RAPT_BAD_PACKED and writes nothing. So is a packed_size that is too small for the part's options.
+ *
+ * Bytes 48 to 55 of the header are the length of all in bytes, as a uint64_t. In a call with packed_w, a header of
+ * another w_type, scale_group, in_features or out_features, or with a byte that has changed, is RAPT_BAD_PACKED. Other
+ * bytes are not checked. */
 RAPT_API rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
-                                      const rapt_linear_options *options, void *packed);
+                                      const rapt_linear_options *options, void *packed, size_t packed_size);
 
 /** Rounds rows to integers. x [rows][inputs] of f32, f16 or bf16 becomes q [rows][inputs] of RAPT_I8, or of
  * RAPT_I4 with (inputs + 1) / 2 bytes a row. `group` adjacent inputs of a row share a scale, the last of them
@@ -1359,13 +1376,15 @@ RAPT_API rapt_status rapt_quantize_rows(const void *x, rapt_type x_type, ptrdiff
 
 /** Turns integers into numbers: y = float(q - zero) * scale + offset. Each operation is rounded to f32, and the result
  * then to the type of y: f32, f16 or bf16. q has RAPT_I8, RAPT_I4 or RAPT_U4. scales (null: 1), zeros
- * (RAPT_U4; null: 8) and offsets (null: none is added) have [rows][groups]. With a codebook (RAPT_U4, without
- * zeros), codebook[q] takes the place of float(q - zero). So embeddings may be stored as the weights of a
- * linear layer. Arrays must not overlap. */
+ * (RAPT_U4; null: 8) and offsets (null: none is added) have [rows][groups]. Scales and offsets have scale_type: f32
+ * (0 too), f16 or bf16. It is 0 without both, else RAPT_BAD_W_SCALES. With a codebook (RAPT_U4, without zeros),
+ * codebook[q] takes the place of float(q - zero). `group` adjacent inputs of a row share a scale, the last of them may be
+ * fewer; 0: the row. So an embedding and the linear layer that shares its weights need them once. Arrays must not
+ * overlap. */
 RAPT_API rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_t rows, size_t inputs,
-                                          size_t group, const float *scales, const uint8_t *zeros,
-                                          const float *offsets, const float *codebook, void *y,
-                                          rapt_type y_type, ptrdiff_t y_stride /* 0: inputs */);
+                                          size_t group, const void *scales, const uint8_t *zeros,
+                                          const void *offsets, rapt_type scale_type, const float *codebook,
+                                          void *y, rapt_type y_type, ptrdiff_t y_stride /* 0: inputs */);
 
 /** \} */
 

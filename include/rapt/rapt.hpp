@@ -578,8 +578,8 @@ rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attentio
 // ---- linear layers
 /// \defgroup cpp_linear_layers Linear layers
 /// The ranges set the element types, as in attention. linear() returns RAPT_BAD_SIZE if a range does not cover its
-/// matrix. This is checked only for contiguous x, w and y without lists of rows, and for packed weights. Packed
-/// quantized weights are as long as their header says.
+/// matrix. This is checked only for contiguous x, w and y without lists of rows. Packed weights are as long as their
+/// header says: a shorter range, or a damaged header, is RAPT_BAD_PACKED.
 ///
 /// ~~~
 ///   rapt_linear_options options = rapt::linear_options();
@@ -587,7 +587,7 @@ rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attentio
 ///   options.in_features = 4096;
 ///   options.out_features = 14336;
 ///   std::vector<std::byte> packed(rapt::linear_packed_length<float>(options));
-///   (void)rapt_linear_pack(w.data(), 0, options.out_features, &options, packed.data());
+///   (void)rapt_linear_pack(w.data(), 0, options.out_features, &options, packed.data(), packed.size());
 ///   options.packed_w = 1;
 ///   std::vector<std::byte> workspace(rapt::linear_workspace<float>(options));
 ///   rapt_status status = rapt::linear(x, packed, y, options, workspace);
@@ -609,18 +609,13 @@ namespace detail {
 template <class T>
 using PackedElement = std::conditional_t<std::is_same_v<T, std::byte>, void, T>;
 
-// Finds the bytes of packed weights, of which `size` are there. The header of quantized ones has them.
-inline rapt_status packed_length(const rapt_linear_options &o, const void *packed, std::size_t size,
-                                 std::size_t &bytes) {
-  const rapt_type type = o.w_type == RAPT_TYPE_DEFAULT ? o.x_type : o.w_type;
-  if (type != RAPT_I8 && type != RAPT_I4 && type != RAPT_U4) return rapt_linear_packed_length(&o, &bytes);
+// Returns whether a range of packed weights is as long as its header says.
+inline bool holds_packed(const void *packed, std::size_t size) {
   constexpr std::size_t header = 64, place = 48;
-  if (o.rows == 0 || o.out_features == 0) return RAPT_OK;  // rapt_linear looks at no array
-  if (size < header) return RAPT_BAD_SIZE;
+  if (size < header) return false;
   std::uint64_t length = 0;
   std::memcpy(&length, static_cast<const char *>(packed) + place, sizeof length);
-  bytes = length;
-  return RAPT_OK;
+  return size >= length;
 }
 
 template <class X, class W, class Y>
@@ -640,10 +635,8 @@ rapt_status set_linear(rapt_linear_options &o, const X &x, const W &w, const Y &
   fit = fit && (o.y_rows || o.y_stride != 0 || covers(std::ranges::size(y), o.rows, o.out_features));
   if (o.packed_w) {
     const std::size_t size = std::ranges::size(w) * sizeof(range_value_t<W>);
-    std::size_t bytes = 0;
-    const rapt_status status = packed_length(o, std::ranges::data(w), size, bytes);
-    if (status != RAPT_OK) return status;
-    fit = fit && size >= bytes;
+    const bool is_read = o.rows > 0 && o.out_features > 0;
+    if (is_read && !holds_packed(std::ranges::data(w), size)) return RAPT_BAD_PACKED;
   } else {
     const bool in_4_bits = o.w_type == RAPT_I4 || o.w_type == RAPT_U4;
     const std::size_t row = in_4_bits ? o.in_features / 2 + o.in_features % 2 : o.in_features;

@@ -1,4 +1,5 @@
 // Implements gated and its gradient. Each call checks its arguments before it writes anything.
+#include "api/any_element.hpp"
 #include "api/floating_point.hpp"
 #include "api/matrix.hpp"
 #include "api/read_options.hpp"
@@ -30,6 +31,7 @@ struct GatedRows {
     if (options.activation < RAPT_SILU || options.activation > RAPT_GELU_TANH) return RAPT_BAD_ACTIVATION;
     activation = static_cast<rapt_activation>(options.activation);
     for (std::ptrdiff_t *stride : {&options.gate_stride, &options.up_stride, &options.y_stride}) {
+      if (*stride == 0 && options.rows > 1 && options.cols > std::size_t{PTRDIFF_MAX}) return RAPT_BAD_SIZE;
       if (*stride == 0) *stride = static_cast<std::ptrdiff_t>(options.cols);
     }
     if (!matrix(nullptr, options.gate_stride).stride_fits()) return RAPT_BAD_GATE_STRIDE;
@@ -75,19 +77,8 @@ rapt_status gated(const void *gate, const void *up, void *y, const rapt_gated_op
       overlap(rows.matrix(up, rows.options.up_stride), result) == Overlap::partial) {
     return RAPT_BAD_OVERLAP;
   }
-  switch (rows.options.type) {
-    case RAPT_F64:
-      run_gated<double>(rows, gate, up, y);
-      break;
-    case RAPT_F16:
-      run_gated<F16>(rows, gate, up, y);
-      break;
-    case RAPT_BF16:
-      run_gated<BF16>(rows, gate, up, y);
-      break;
-    default:
-      run_gated<float>(rows, gate, up, y);
-  }
+  with_any_element(rows.options.type,
+                   [&](auto element) { run_gated<typename decltype(element)::type>(rows, gate, up, y); });
   return RAPT_OK;
 }
 

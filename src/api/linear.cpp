@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "api/any_element.hpp"
 #include "api/floating_point.hpp"
 #include "api/linear_arrays.hpp"
 #include "api/read_options.hpp"
@@ -11,6 +12,7 @@
 #include "api/tasks.hpp"
 #include "call/element.hpp"
 #include "call/linear_call.hpp"
+#include "call/packed_header.hpp"
 #include "call/packed_quantized.hpp"
 #include "call/packed_weights.hpp"
 #include "call/quantized_weights.hpp"
@@ -143,12 +145,35 @@ std::size_t workspace_bytes(const rapt_linear_options &o) {
   return LinearWorkspace(o).length() * number_size(o.x_type) + workspace_alignment;
 }
 
-std::size_t packed_bytes(const rapt_linear_options &o, const void *packed = nullptr) {
-  if (is_quantized(o.w_type)) return QuantizedWeights(o, packed).packed_size();
+std::size_t packed_float_bytes(const rapt_linear_options &o) {
   const std::size_t blocks = o.out_features / linear_block + (o.out_features % linear_block != 0);
   const std::size_t length = o.w_type == RAPT_BF16 ? packed_block_length<BF16>(o.in_features)
                                                    : packed_block_length<float>(o.in_features);
-  return blocks * length * size_of(o.w_type);
+  return sizeof(PackedHeader) + blocks * length * size_of(o.w_type);
+}
+
+// Returns the header that rapt_linear_pack writes for the options.
+PackedHeader header_of(const rapt_linear_options &o) {
+  if (is_quantized(o.w_type)) return QuantizedWeights(o, nullptr).header();
+  PackedHeader header = PackedHeader::of(o);
+  header.set_length(packed_float_bytes(o));
+  return header;
+}
+std::size_t packed_bytes(const rapt_linear_options &o) { return header_of(o).length; }
+
+// Returns whether packed weights are the layer's. Only then is their length that of the header.
+bool are_of_layer(const rapt_linear_options &o, const void *packed) {
+  const PackedHeader header = PackedHeader::stored_at(packed);
+  return header.fits(o) &&
+         header.length ==
+             (is_quantized(o.w_type) ? QuantizedWeights(o, packed).packed_size() : packed_float_bytes(o));
+}
+
+// Returns whether a part of a layer continues the packed weights that the part with output 0 has begun.
+bool continues(const PackedHeader &header, const rapt_linear_options &o, const void *packed) {
+  return std::memcmp(packed, &header, sizeof header) == 0 &&
+         (!o.w_codebook || std::memcmp(static_cast<const char *>(packed) + sizeof header, o.w_codebook,
+                                       16 * sizeof *o.w_codebook) == 0);
 }
 
 // Returns how many tasks a call has.
@@ -173,37 +198,41 @@ struct Run {
     if (o.x_type == RAPT_I8 && !o.x_scales) return RAPT_BAD_X_SCALES;
     if (!call.w) return RAPT_BAD_W;
     if (!call.y) return RAPT_BAD_Y;
-    if (is_quantized(o.w_type) && o.packed_w) {
-      const PackedHeader header = QuantizedWeights(o, call.w).header();
-      if (!header.fits(o)) return RAPT_BAD_PACKED;
+    std::size_t packed_length = 0;
+    if (o.packed_w) {
+      if (!are_of_layer(o, call.w)) return RAPT_BAD_PACKED;
+      const PackedHeader header = PackedHeader::stored_at(call.w);
       if (header.has_codebook && o.arithmetic == RAPT_ARITHMETIC_I8) return RAPT_BAD_W_CODEBOOK;
+      packed_length = header.length;
     }
     const std::size_t bytes = workspace_bytes(o);
     if (!workspace.holds(bytes)) return RAPT_BAD_WORKSPACE;
-    const rapt_status arrays = check_arrays(call, o.packed_w ? packed_bytes(o, call.w) : 0, columns_of_w(o),
-                                            workspace.memory(bytes));
+    const rapt_status arrays =
+        check_arrays(call, packed_length, columns_of_w(o), {workspace.data, bytes, 1}, rows_to_write());
     if (arrays != RAPT_OK || tasks.first == tasks.last) return arrays;
+    // Kernels read the header of quantized weights, and those of floats from the first block on.
+    if (o.packed_w && !is_quantized(o.w_type))
+      call.w = static_cast<const char *>(call.w) + sizeof(PackedHeader);
     kernel()(&call, tasks.first, tasks.last, workspace.aligned());
     return RAPT_OK;
   }
 
+  // An empty run checks what all tasks write.
+  RowRange rows_to_write() const {
+    if (tasks.first == tasks.last) return {0, call.options.rows};
+    const LinearTasks all(call.options);
+    const LinearTask last = all[tasks.last - 1];
+    return {all[tasks.first].first_row, last.first_row + last.rows};
+  }
+
   auto kernel() const -> decltype(kernels().f32.linear) {
-    switch (call.options.w_type) {
-      case RAPT_I8:
-      case RAPT_I4:
-      case RAPT_U4:
-        return call.options.arithmetic == RAPT_ARITHMETIC_I8 ? kernels().i8.linear_in_i8
-                                                             : kernels().i8.linear_quantized;
-      case RAPT_F64:
-        return kernels().f64.linear;
-      case RAPT_F16:
-        return kernels().f16.linear;
-      case RAPT_BF16:
-        return call.options.arithmetic == RAPT_ARITHMETIC_BF16 ? kernels().bf16.linear_in_bf16
-                                                               : kernels().bf16.linear;
-      default:
-        return kernels().f32.linear;
+    const rapt_linear_options &o = call.options;
+    if (is_quantized(o.w_type)) {
+      return o.arithmetic == RAPT_ARITHMETIC_I8 ? kernels().i8.linear_in_i8 : kernels().i8.linear_quantized;
     }
+    if (o.arithmetic == RAPT_ARITHMETIC_BF16) return kernels().bf16.linear_in_bf16;
+    return with_any_element(
+        o.w_type, [](auto element) { return kernels().of<typename decltype(element)::type>().linear; });
   }
 };
 
@@ -245,44 +274,41 @@ rapt_status rapt_linear_run(const void *x, const void *w, void *y, const rapt_li
 }
 
 rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
-                             const rapt_linear_options *options, void *packed) {
+                             const rapt_linear_options *options, void *packed, size_t packed_size) {
   return in_default_mode([&] {
     rapt_linear_options o;
     const rapt_status status = read_and_resolve(options, o, Reads::weights_to_pack);
     if (status != RAPT_OK) return status;
     if (!w) return RAPT_BAD_W;
-    if (!packed || first_output % linear_block != 0) return RAPT_BAD_PACKED;
+    const PackedHeader header = header_of(o);
+    if (!packed || packed_size < header.length || first_output % linear_block != 0) return RAPT_BAD_PACKED;
     if (first_output > o.out_features || outputs > o.out_features - first_output) return RAPT_BAD_SIZE;
-    if (outputs == 0) return RAPT_OK;
+    // A layer without outputs is its header.
+    if (outputs == 0 && o.out_features > 0) return RAPT_OK;
     const auto [scales, zeros, offsets, codebook] = scale_arrays(o, outputs);
-    Strided reads[] = {
-        ListedRows{w, o.w_strides, outputs, nullptr, columns_of_w(o), 1, size_of(o.w_type)}.all(), scales,
-        zeros, offsets, codebook};
-    for (Strided &array : reads) {
+    ListedRows reads[] = {{w, o.w_strides, outputs, nullptr, columns_of_w(o), 1, size_of(o.w_type)},
+                          scales,
+                          zeros,
+                          offsets,
+                          codebook};
+    for (ListedRows &array : reads) {
       if (!array.measure()) return RAPT_BAD_SIZE;
-      if (array.overlaps(packed, packed_bytes(o))) return RAPT_BAD_OVERLAP;
+      if (array.whole().overlaps(packed, header.length)) return RAPT_BAD_OVERLAP;
     }
-    const auto pack = [&]<class E>(const E *from, E *to) {
-      pack_weights(from, o.w_strides.row, o.w_strides.column, first_output, outputs, o.in_features, to);
-    };
-    switch (o.w_type) {
-      case RAPT_I8:
-      case RAPT_I4:
-      case RAPT_U4:
-        pack_quantized(o, w, first_output, outputs, packed);
-        break;
-      case RAPT_F64:
-        pack(static_cast<const double *>(w), static_cast<double *>(packed));
-        break;
-      case RAPT_F16:
-        pack(static_cast<const F16 *>(w), static_cast<F16 *>(packed));
-        break;
-      case RAPT_BF16:
-        pack(static_cast<const BF16 *>(w), static_cast<BF16 *>(packed));
-        break;
-      default:
-        pack(static_cast<const float *>(w), static_cast<float *>(packed));
+    if (first_output == 0) {
+      std::memcpy(packed, &header, sizeof header);
+    } else if (!continues(header, o, packed)) {
+      return RAPT_BAD_PACKED;
     }
+    if (is_quantized(o.w_type)) {
+      pack_quantized(o, w, first_output, outputs, packed);
+      return RAPT_OK;
+    }
+    with_any_element(o.w_type, [&](auto element) {
+      using E = typename decltype(element)::type;
+      pack_weights(static_cast<const E *>(w), o.w_strides.row, o.w_strides.column, first_output, outputs,
+                   o.in_features, reinterpret_cast<E *>(static_cast<char *>(packed) + sizeof header));
+    });
     return RAPT_OK;
   });
 }

@@ -69,6 +69,7 @@ struct Forward {
     if (status != RAPT_OK) return status;
     if (o.bias && norm == Norm::rms) return RAPT_BAD_BIAS;
     if (!o.residual && o.residual_stride != 0) return RAPT_BAD_RESIDUAL_STRIDE;
+    if (o.rows > 1 && o.cols > std::size_t{PTRDIFF_MAX}) return RAPT_BAD_SIZE;
     if (!resolve_stride(o.x_stride, o)) return RAPT_BAD_X_STRIDE;
     if (!resolve_stride(o.y_stride, o)) return RAPT_BAD_Y_STRIDE;
     if (!resolve_stride(o.residual_stride, o)) return RAPT_BAD_RESIDUAL_STRIDE;
@@ -112,6 +113,7 @@ struct Backward {
     if (status != RAPT_OK) return status;
     if (o.dbias && norm == Norm::rms) return RAPT_BAD_NORM_DBIAS;
     if (o.accumulate != 0 && !o.dweight && !o.dbias) return RAPT_BAD_ACCUMULATE;
+    if (o.rows > 1 && o.cols > std::size_t{PTRDIFF_MAX}) return RAPT_BAD_SIZE;
     if (!resolve_stride(o.x_stride, o)) return RAPT_BAD_X_STRIDE;
     if (!resolve_stride(o.dy_stride, o)) return RAPT_BAD_DY_STRIDE;
     if (!resolve_stride(o.dx_stride, o)) return RAPT_BAD_DX_STRIDE;

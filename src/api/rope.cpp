@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "api/any_element.hpp"
 #include "api/floating_point.hpp"
 #include "api/numbers.hpp"
 #include "api/read_options.hpp"
@@ -117,19 +118,8 @@ struct Run {
     if (status == RAPT_OK) status = check_frequencies(call);
     if (status == RAPT_OK) status = check_positions(o);
     if (status != RAPT_OK) return status;
-    switch (o.type) {
-      case RAPT_F64:
-        kernels().f64.rope(&call);
-        break;
-      case RAPT_F16:
-        kernels().f16.rope(&call);
-        break;
-      case RAPT_BF16:
-        kernels().bf16.rope(&call);
-        break;
-      default:
-        kernels().f32.rope(&call);
-    }
+    with_any_element(o.type,
+                     [&](auto element) { kernels().of<typename decltype(element)::type>().rope(&call); });
     return RAPT_OK;
   }
 };

@@ -157,8 +157,8 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_ADD:
       return "options->add_type or add_stride without add, or add_stride smaller than a row";
     case RAPT_BAD_PACKED:
-      return "packed is null, first_output is no multiple of 64, or packed weights have other types or sizes "
-             "than options";
+      return "packed is null, packed_size is too small, first_output is no multiple of 64, or packed weights are "
+             "damaged, or have other types, sizes or arrays than options";
     case RAPT_BAD_SCALE_GROUP:
       return "options->scale_group is not 0, 16, 32, 64, 128 or 256, or is set for float weights";
     case RAPT_BAD_W_SCALES:

@@ -36,17 +36,16 @@ inline void pack_codes(const QuantizedWeights &from, std::size_t output, std::si
 }
 
 // Packs outputs [first, first + outputs) of a layer. `w` and the scales, zeros and offsets in the options
-// begin with output `first`, a multiple of 64. The part with output 0 also writes the header and the codebook.
+// begin with output `first`, a multiple of 64. The part with output 0 also writes the codebook. The header is
+// the caller's work.
 inline void pack_quantized(const rapt_linear_options &o, const void *w, std::size_t first,
                            std::size_t outputs, void *packed) {
   constexpr std::size_t block = linear_block;
   const QuantizedWeights from(o, w);
   const std::size_t groups = scale_groups(o);
   auto *to = static_cast<char *>(packed);
-  if (first == 0) {
-    std::memcpy(to, &from.header(), sizeof(PackedHeader));
-    if (from.has_codebook()) std::memcpy(to + sizeof(PackedHeader), o.w_codebook, 16 * sizeof(float));
-  }
+  if (first == 0 && from.has_codebook())
+    std::memcpy(to + sizeof(PackedHeader), o.w_codebook, 16 * sizeof(float));
   to += from.blocks_begin() + first / block * from.block_size();
   for (std::size_t n = 0; n < outputs; n += block) {
     const std::size_t count = outputs - n < block ? outputs - n : block;

@@ -8,8 +8,8 @@
 //   u4      | q         | as given, or 8
 //
 // Packed weights are a header, the codebook if there is one, and blocks of 64 outputs. Multi-byte numbers are
-// little-endian. The header has what decides the size of a block. A wrong size would lead past the end of the
-// memory, so a check number finds damage to the header. A block has
+// little-endian. A wrong size in the header would lead past the end of the memory, so a check number finds damage.
+// A block has
 //
 //   codes of bytes     [inputs / 4][64][4]
 //   codes of 4 bits    [inputs / 8][64][4], inputs 0 to 3 of the 8 in the low halves of bytes
@@ -26,47 +26,11 @@
 
 #include "call/element.hpp"
 #include "call/linear_call.hpp"
+#include "call/packed_header.hpp"
 #include "call/transposed_copy.hpp"
 #include "contract/linear.hpp"
 
 namespace rapt {
-
-// The first 64 bytes of packed weights. `length` is public, and `check` is last.
-struct PackedHeader {
-  static constexpr std::uint64_t expected_name = 0x31776c7470617200;  // "\0raptlw1"
-  std::uint64_t name = expected_name, in_features = 0, out_features = 0, scale_group = 0;
-  std::uint32_t w_type = 0, scale_type = 0;
-  std::uint8_t has_scales = 0, has_zeros = 0, has_offsets = 0, has_codebook = 0;
-  std::uint8_t padding[4] = {};
-  std::uint64_t length = 0;  // the bytes of all packed weights
-  std::uint64_t check = 0;
-
-  // Returns the FNV-1a hash of the other fields. A change of any one byte changes it.
-  std::uint64_t checked() const {
-    unsigned char bytes[offsetof(PackedHeader, check)];
-    std::memcpy(bytes, this, sizeof bytes);
-    std::uint64_t hash = 0xcbf29ce484222325;
-    for (const unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
-    return hash;
-  }
-
-  // Returns whether rapt_linear_pack writes this header for some scales, zeros, offsets and codebook of the
-  // layer.
-  bool fits(const rapt_linear_options &o) const {
-    const bool has_type = has_scales || has_offsets, has_both = has_zeros && has_codebook;
-    const bool is_for_u4 = has_zeros || has_codebook;
-    const bool is_float = scale_type == RAPT_F32 || scale_type == RAPT_F16 || scale_type == RAPT_BF16;
-    for (const std::uint8_t has : {has_scales, has_zeros, has_offsets, has_codebook}) {
-      if (has > 1) return false;
-    }
-    return check == checked() && name == expected_name && in_features == o.in_features &&
-           out_features == o.out_features && scale_group == o.scale_group &&
-           w_type == static_cast<std::uint32_t>(o.w_type) && (has_type ? is_float : scale_type == 0) &&
-           !has_both && (w_type == RAPT_U4 || !is_for_u4) &&
-           (o.w_scale_type == RAPT_TYPE_DEFAULT || scale_type == static_cast<std::uint32_t>(o.w_scale_type));
-  }
-};
-static_assert(sizeof(PackedHeader) == 64);
 
 class QuantizedWeights {
  public:
@@ -76,23 +40,11 @@ class QuantizedWeights {
   // need no w.
   QuantizedWeights(const rapt_linear_options &o, const void *w) : o_(o), w_(static_cast<const char *>(w)) {
     if (o.packed_w && w) {
-      std::memcpy(&header_, w, sizeof header_);
+      header_ = PackedHeader::stored_at(w);
       return;
     }
-    header_.in_features = o.in_features;
-    header_.out_features = o.out_features;
-    header_.scale_group = o.scale_group;
-    header_.w_type = static_cast<std::uint32_t>(o.w_type);
-    header_.has_scales = o.w_scales != nullptr;
-    header_.has_zeros = o.w_zeros != nullptr;
-    header_.has_offsets = o.w_offsets != nullptr;
-    header_.has_codebook = o.w_codebook != nullptr;
-    if (o.w_scales || o.w_offsets) {
-      header_.scale_type =
-          static_cast<std::uint32_t>(o.w_scale_type == RAPT_TYPE_DEFAULT ? RAPT_F32 : o.w_scale_type);
-    }
-    header_.length = packed_size();
-    header_.check = header_.checked();
+    header_ = PackedHeader::of(o);
+    header_.set_length(packed_size());
   }
 
   const PackedHeader &header() const { return header_; }

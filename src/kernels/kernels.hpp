@@ -12,6 +12,8 @@ namespace rapt {
 
 struct AttentionCall;
 struct LinearCall;
+struct QuantizeCall;
+struct DequantizeCall;
 struct RopeCall;
 struct NormCall;
 struct NormBackwardCall;

@@ -65,7 +65,7 @@ int main(void) {
   void *workspace = malloc(bytes), *packed = malloc(packed_bytes);
   if (status != RAPT_OK || !workspace || !packed) return fprintf(stderr, "%s\n", rapt_status_text(status)), 1;
 
-  status = rapt_linear_pack(w, 0, OUTPUTS, &options, packed);
+  status = rapt_linear_pack(w, 0, OUTPUTS, &options, packed, packed_bytes);
   int at_once = 1, row_by_row = 1;
   for (size_t level = 0; level < rapt_isa_count() && status == RAPT_OK; ++level) {
     if (rapt_force_isa(rapt_isa_name(level)) != RAPT_OK) continue; /* another CPU's */

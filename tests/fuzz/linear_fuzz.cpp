@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 using namespace rapt::test;
 
@@ -56,6 +57,7 @@ class LinearFuzz : LinearFuzzBase {
     if (std::max({x, w, y, packed_bytes / size_of(o_.w_type)}) > most) return false;
     x_ = put_filled(x_at, x, o_.x_type);
     w_ = put_filled(w_at, o_.packed_w ? packed_bytes / size_of(o_.w_type) : w, o_.w_type);
+    if (o_.packed_w && !begin_packed(packed_bytes)) return false;
     const unsigned wanted = input_.byte();
     y_ = wanted % 4 == 1 ? put_filled(y_at, y, o_.y_type) : put(y_at, y, o_.y_type);
     if (wanted % 4 == 1) {
@@ -67,6 +69,20 @@ class LinearFuzz : LinearFuzzBase {
     }
     if (wanted & 4) o_.bias = put_filled(bias_at, o_.out_features, number_);
     if (wanted & 8) o_.row_scales = put_filled(scales_at, o_.rows, number_);
+    return true;
+  }
+  // Gives packed weights of any numbers the header of their layer.
+  bool begin_packed(std::size_t bytes) {
+    const std::size_t kept = std::min<std::size_t>(o_.out_features, 64);
+    const double number = 0;
+    rapt_linear_options repeated = o_;
+    repeated.w_strides = {RAPT_REPEAT, RAPT_REPEAT};
+    std::vector<unsigned char> begun(bytes);
+    if (rapt_linear_pack(&number, 0, kept, &repeated, begun.data(), bytes) != RAPT_OK) {
+      finding("linear", "refused to be packed");
+      return false;
+    }
+    std::memcpy(w_, begun.data(), 64);
     return true;
   }
   rapt_matrix_strides contiguous_add() const { return {static_cast<std::ptrdiff_t>(o_.out_features), 1}; }
@@ -129,6 +145,10 @@ class LinearFuzz : LinearFuzzBase {
         if (o_.add != y_ || !any_work || o_.out_features == 1) return;  // it may lie in the gap of one output
         o_.add = y_ + size_of(o_.y_type);
         return must_fail(RAPT_BAD_OVERLAP);
+      case 11:
+        if (!any_work || !o_.packed_w) return;
+        w_[input_.byte() % 64] ^= static_cast<unsigned char>(1 + input_.below(255));
+        return must_fail(RAPT_BAD_PACKED);
       default:
         return;
     }

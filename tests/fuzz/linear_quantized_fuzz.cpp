@@ -131,7 +131,7 @@ class QuantizedFuzz : LinearFuzzBase {
 
   // Packs the weights, in one or two parts.
   bool pack(std::size_t most_bytes) {
-    std::size_t bytes = 0;
+    std::size_t &bytes = packed_bytes_;
     if (rapt_linear_packed_length(&o_, &bytes) != RAPT_OK) {
       finding("linear", "refused to be measured for packing");
       return false;
@@ -166,7 +166,7 @@ class QuantizedFuzz : LinearFuzzBase {
     const std::size_t row = is_contiguous                     ? columns_of_w_
                             : o_.w_strides.row == RAPT_REPEAT ? 0
                                                               : static_cast<std::size_t>(o_.w_strides.row);
-    if (rapt_linear_pack(w_ + first * row, first, outputs, &part, packed_) != RAPT_OK)
+    if (rapt_linear_pack(w_ + first * row, first, outputs, &part, packed_, packed_bytes_) != RAPT_OK)
       finding("linear", "refused to be packed");
   }
 
@@ -277,6 +277,7 @@ class QuantizedFuzz : LinearFuzzBase {
   bool in_i8_ = false, only_packed_ = false;
   std::size_t columns_of_w_ = 0;
   unsigned char *packed_ = nullptr;
+  std::size_t packed_bytes_ = 0;
   std::vector<std::size_t> lists_;
 };
 

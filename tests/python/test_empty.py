@@ -79,5 +79,8 @@ def test_packed_weights_without_outputs() -> None:
     for parts in every:
         quantized = rapt.pack_quantized(np.zeros((0, 4), np.uint8), "u4", **parts)
         assert rapt.linear(zeros(3, 8), quantized).shape == (3, 0)
-    for again in (pickle.loads(pickle.dumps(packed)), rapt.PackedWeights((0, 4), "f32", b"")):
+        assert quantized.data.tobytes().startswith(b"\0raptlw1") and len(quantized.data) == (
+            128 if "codebook" in parts else 64
+        )
+    for again in (pickle.loads(pickle.dumps(packed)), rapt.PackedWeights((0, 4), "f32", packed.data.tobytes())):
         assert again.shape == (0, 4) and rapt.linear(zeros(3, 4), again).shape == (3, 0)

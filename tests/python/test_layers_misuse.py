@@ -92,7 +92,7 @@ CALLS: dict[str, tuple[Call, list[str]]] = {
     "pack_quantized": (pack_quantized, ["q", "type", "scales", "in_features", "scale_group", "zeros", "offsets", "codebook"]),
     "dequantize_rows": (dequantize, ["q", "type", "scales", "in_features", "group", "zeros", "offsets", "codebook", "out_type"]),
     "quantize_rows": (lambda x=ones(2, 4), **change: rapt.quantize_rows(x, **change), ["x", "type", "group"]),
-    "PackedWeights": (lambda shape=(3, 4), type="f32", data=bytes(64 * 16), scale_group=0:
+    "PackedWeights": (lambda shape=(3, 4), type="f32", data=bytes(64 + 64 * 16), scale_group=0:
                       rapt.PackedWeights(shape, type, data, scale_group), ["shape", "type", "data", "scale_group"]),
 }  # fmt: skip
 

@@ -156,10 +156,16 @@ def test_weights_in_parts(random: Random, parts: list[int], type: str) -> None:
     assert same(rapt.linear(x, packed), rapt.linear(x, whole))
 
 
+def test_dot_rows_has_other_bits_of_the_same_products(random: Random) -> None:
+    q, rows = (random.normal(size=shape).astype(np.float32) for shape in (64, (1000, 64)))
+    one, other = rapt.linear(q, rows), rapt.dot_rows(q, rows)
+    assert not same(one, other) and np.allclose(one, other, atol=1e-4)
+
+
 def test_packed_weights_are_stored(random: Random, tmp_path: Path) -> None:
     x, w = layer(random)
     packed = rapt.pack_weights(w)
-    assert repr(packed) == f"PackedWeights((9, 70), 'f32', {64 * 70 * 4} bytes)"
+    assert repr(packed) == f"PackedWeights((9, 70), 'f32', {64 + 64 * 70 * 4} bytes)"
     np.save(tmp_path / "w.npy", packed.data)
     odd = np.zeros(len(packed.data) + 1, np.uint8)
     odd[1:] = packed.data
@@ -167,7 +173,7 @@ def test_packed_weights_are_stored(random: Random, tmp_path: Path) -> None:
         assert same(rapt.linear(x, rapt.PackedWeights((9, 70), "f32", data)), exact(x, w))
     assert same(rapt.linear(x, pickle.loads(pickle.dumps(packed))), exact(x, w))
     wrong: list[Any] = [
-        ((9, 70), "f32", packed.data[:-1], "data has 17919 bytes, not the 17920"),
+        ((9, 70), "f32", packed.data[:-1], "data has 17983 bytes, not the 17984"),
         ((9, 70), "i9", packed.data, "type is 'i9'"),
         ((9, 70), None, packed.data, "type is None"),
         ((9, 70, 1), "f32", packed.data, "shape is"),
@@ -177,6 +183,11 @@ def test_packed_weights_are_stored(random: Random, tmp_path: Path) -> None:
     for shape, type, data, words in wrong:
         with pytest.raises(ValueError, match=words):
             rapt.PackedWeights(shape, type, data)
+    # These have as many bytes, so that only the header tells them apart.
+    half = rapt.pack_weights(w.astype(np.float16))
+    for others in (rapt.PackedWeights((10, 70), "f32", packed.data), rapt.PackedWeights((9, 70), "bf16", half.data)):
+        with pytest.raises(ValueError, match="damaged, or not those of"):
+            rapt.linear(x, others)
 
 
 def test_lists_of_rows(random: Random) -> None:

@@ -104,6 +104,19 @@ def test_rows_go_to_integers_and_back(random: Random) -> None:
         assert np.abs(error).max() <= 0.501 * scales4.max()
 
 
+def test_scales_of_dequantized_rows_have_any_type(random: Random) -> None:
+    _, stored = integers(random, "u4", 5, 32)
+    scales, offsets = (random.normal(size=(5, 2)).astype(np.float16) for _ in range(2))
+    expected = rapt.dequantize_rows(stored, "u4", scales.astype(F32), group=16, offsets=offsets.astype(F32))
+    assert np.array_equal(rapt.dequantize_rows(stored, "u4", scales, group=16, offsets=offsets), expected)
+    bits = [rapt.convert(x.astype(F32), "bf16") for x in (scales, offsets)]
+    wide = [rapt.convert(x, "f32") for x in bits]
+    expected = rapt.dequantize_rows(stored, "u4", wide[0], group=16, offsets=wide[1])
+    assert np.array_equal(rapt.dequantize_rows(stored, "u4", bits[0], group=16, offsets=bits[1]), expected)
+    with pytest.raises(TypeError, match="scales and offsets have elements of different types"):
+        rapt.dequantize_rows(stored, "u4", scales, group=16, offsets=wide[1])
+
+
 def test_a_codebook(random: Random) -> None:
     q, stored = integers(random, "u4", 5, 32)
     book = random.normal(size=16).astype(F32)

@@ -2,6 +2,7 @@
 
 #include "support/attention_backward_case.hpp"
 #include "support/attention_case.hpp"
+#include "support/integer_rows_cases.hpp"
 #include "support/linear_case.hpp"
 #include "support/norm_cases.hpp"
 #include "support/quantized_case.hpp"
@@ -149,6 +150,8 @@ DRIVER(layer_norm_backward, LayerNormBackward)
 DRIVER_OF_ALL(linear, Linear)
 DRIVER_OF(linear_in_bf16, LinearInBf16, BF16)
 DRIVER_OF(linear_quantized, QuantizedInF32, std::int8_t)
+DRIVER_OF(quantize_rows, QuantizeRows, std::int8_t)
+DRIVER_OF(dequantize_rows, DequantizeRows, std::int8_t)
 DRIVER_OF(linear_in_i8, QuantizedInI8, std::int8_t)
 DRIVER_OF_ALL(rope, Rope)
 DRIVER_OF_ALL(attention, Attention)

@@ -101,7 +101,7 @@ class LinearCalls : protected TaskCalls {
  private:
   Derived &self() { return *static_cast<Derived *>(this); }
 
-  // Packs some blocks of outputs at a time, in any order.
+  // Packs some blocks of outputs at a time, the first ones first and then in any order.
   void pack() {
     std::size_t bytes = 0;
     const rapt_linear_options o = self().options_of(0, rows_, true);
@@ -113,10 +113,10 @@ class LinearCalls : protected TaskCalls {
       parts.emplace_back(first, outputs);
       first += outputs;
     }
-    if (random_.one_in(2)) std::reverse(parts.begin(), parts.end());
+    if (parts.size() > 1 && random_.one_in(2)) std::reverse(parts.begin() + 1, parts.end());
     for (const auto &[first, outputs] : parts) {
       const rapt_linear_options part = self().part_of(o, first);
-      check(rapt_linear_pack(w_.row(first), first, outputs, &part, packed_->data()));
+      check(rapt_linear_pack(w_.row(first), first, outputs, &part, packed_->data(), bytes));
     }
     const auto *packed = static_cast<const unsigned char *>(packed_->data());
     packed_image_.assign(packed, packed + bytes);

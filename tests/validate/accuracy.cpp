@@ -1,6 +1,7 @@
 #include "validate/accuracy.hpp"
 
 #include "validate/accuracy_attention.hpp"
+#include "validate/accuracy_integer_rows.hpp"
 #include "validate/accuracy_linear.hpp"
 #include "validate/accuracy_norm.hpp"
 #include "validate/accuracy_quantized.hpp"
@@ -58,6 +59,8 @@ ACCURACY(layer_norm_backward, LayerNormBackwardAccuracy)
 ACCURACY_OF_ALL(linear, LinearAccuracy)
 ACCURACY_OF(linear_in_bf16, LinearInBf16Accuracy, BF16)
 ACCURACY_OF(linear_quantized, QuantizedInF32Accuracy, std::int8_t)
+ACCURACY_OF(quantize_rows, QuantizeRowsAccuracy, std::int8_t)
+ACCURACY_OF(dequantize_rows, DequantizeRowsAccuracy, std::int8_t)
 ACCURACY_OF(linear_in_i8, QuantizedInI8Accuracy, std::int8_t)
 ACCURACY_OF_ALL(rope, RopeAccuracy)
 ACCURACY_OF_ALL(attention, AttentionWholeAccuracy)

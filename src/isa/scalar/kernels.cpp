@@ -10,6 +10,7 @@
 #include "isa/scalar/linear.hpp"
 #include "isa/scalar/norm.hpp"
 #include "isa/scalar/quantized_linear.hpp"
+#include "isa/scalar/quantized_rows.hpp"
 #include "isa/scalar/rope.hpp"
 #include "isa/scalar/softmax.hpp"
 #include "isa/scalar/softmax_backward.hpp"

@@ -1,15 +1,14 @@
 // Turns a row of x into integers.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <xsimd/xsimd.hpp>
 
 #include "call/element.hpp"
 #include "call/linear_call.hpp"
 #include "contract/integer_units.hpp"
+#include "kernels/linear/rounding.hpp"
 
 namespace {
 
@@ -67,33 +66,15 @@ class RowIntegers {
       for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<std::int8_t>(units.integer(number(i)));
       return units.step;
     }
-    using batch = typename S::batch;
-    using words = xsimd::batch<std::uint32_t, typename batch::arch_type>;
-    words most(0);
-    for (std::size_t i = 0; i < count; i += S::width) {
-      const batch v = S::load_first(x + first + i, count - i);
-      most = xsimd::max(most, words(S::bits(v)) & words(0x7fffffff));
-    }
-    std::uint32_t lanes[S::width], largest = 0;
-    most.store_unaligned(lanes);
-    for (const std::uint32_t lane : lanes) largest = lane > largest ? lane : largest;
-    const rapt::IntegerUnits units(std::bit_cast<float>(largest), rapt::largest_i8);
-    // If the step is NaN, so is every result of the row, whatever the integers are.
-    const batch inverse(units.inverse), magic(0x1.8p23f);  // sums with it have the integer in their low bits
-    for (std::size_t i = 0; i < count; i += at_once) {
-      float sums[at_once];
-      for (std::size_t j = 0; j < at_once && i + j < count; j += S::width) {
-        S::store(sums + j, S::load_first(x + first + i + j, count - i - j) * inverse + magic);
-      }
-      // The next inputs replace integers after the last one.
-      for (std::size_t j = 0; j < at_once; ++j) {
-        to[i + j] = static_cast<std::int8_t>(std::bit_cast<std::uint32_t>(sums[j]));
-      }
-    }
+    static_assert(rounded_at_once == rapt::LinearWorkspace::integers_at_once);
+    const rapt::IntegerUnits units = units_of(x + first, count, rapt::largest_i8);
+    const typename S::batch inverse(units.inverse);
+    // The next inputs replace integers after the last one. If the step is NaN, so is every result of the row, whatever
+    // the integers are.
+    for (std::size_t i = 0; i < count; i += rounded_at_once)
+      round_numbers(x + first + i, count - i, inverse, to + i);
     return units.step;
   }
-
-  static constexpr std::size_t at_once = rapt::LinearWorkspace::integers_at_once;
 
   const rapt::LinearCall &call_;
   const rapt_linear_options &o_;

@@ -202,7 +202,7 @@ def _pack(matrix: Array, first: int, options: LinearOptions, numbers: dict[str, 
     def run(begin: int, count: int) -> Any:
         part = options.changed(**{name: address(array) + begin * array.strides[0] for name, array in numbers.items()})
         w = address(matrix) + begin * matrix.strides[0]
-        return C.rapt_linear_pack(w, first + begin, count, part, address(data))
+        return C.rapt_linear_pack(w, first + begin, count, part, address(data), len(data))
 
     _check(run_all(run, len(matrix), matrix.size, BLOCK), options)
 
@@ -296,7 +296,7 @@ def dequantize_rows(
     out_type: str = "f32",
 ) -> Array:
     """(q - zero) * scale + offset, as [rows][in_features] of out_type. The arguments are those of pack_quantized, but any
-    number of inputs may share a scale, and scales and offsets are numbers of f32.
+    number of inputs may share a scale.
 
     >>> q, scales = rapt.quantize_rows(np.array([[1, -2, 4]], np.float32))
     >>> rapt.dequantize_rows(q, "i8", scales)
@@ -309,11 +309,8 @@ def dequantize_rows(
     _check_parts(type, zeros, codebook)
     groups = 0 if inputs == 0 else -(-inputs // (group or inputs))
     shape = len(matrix), groups
-    of_groups = [
-        None if x is None else np.ascontiguousarray(broadcast(_wide_scales(x, name), shape, name))
-        for name, x in (("scales", scales), ("offsets", offsets))
-    ]
-    of_groups.insert(1, None if zeros is None else _zeros(zeros, shape))
+    of_scales, scale_type = _scales_and_offsets(scales, offsets, shape)
+    of_groups = [of_scales.get("scales"), None if zeros is None else _zeros(zeros, shape), of_scales.get("offsets")]
     numbers = None if codebook is None else _codebook(codebook)
     of_codebook = None if numbers is None else address(numbers)
     y = np.empty((len(matrix), inputs), DTYPES[y_type])
@@ -322,7 +319,9 @@ def dequantize_rows(
         of_q, of_y, *parts = (
             None if array is None else address(array) + first * array.strides[0] for array in (matrix, y, *of_groups)
         )
-        return C.rapt_dequantize_rows(of_q, q_type, count, inputs, group, *parts, of_codebook, of_y, y_type, 0)
+        return C.rapt_dequantize_rows(
+            of_q, q_type, count, inputs, group, *parts, scale_type, of_codebook, of_y, y_type, 0
+        )
 
     check(run_all(run, len(matrix), y.size))
     result: Array = in_kind_of(q, y)
@@ -337,9 +336,19 @@ def _scales(x: Any, name: str) -> Array:
     return as_numbers(array, name, F32)
 
 
-def _wide_scales(x: Any, name: str) -> Array:
-    numbers = _scales(x, name)
-    return widened(numbers) if element_type(numbers, name) == BF16 else as_numbers(numbers, name, F32)
+def _scales_and_offsets(scales: Any, offsets: Any, shape: tuple[int, int]) -> tuple[dict[str, Array], int]:
+    """Those that are given, as contiguous arrays of one type, and that type or 0."""
+    arrays: dict[str, Array] = {}
+    types = {}
+    for name, given in (("scales", scales), ("offsets", offsets)):
+        if given is None:
+            continue
+        numbers = _scales(given, name)
+        types[name] = element_type(numbers, name)
+        arrays[name] = np.ascontiguousarray(broadcast(numbers, shape, name))
+    if len(set(types.values())) > 1:
+        raise TypeError("scales and offsets have elements of different types")
+    return arrays, next(iter(types.values()), 0)
 
 
 def pack_quantized(
@@ -378,25 +387,11 @@ def pack_quantized(
     options = _packed_options(shape, w_type)
     options.scale_group = scale_group
     groups = -(-in_features // scale_group) if scale_group else 1
-    kept: dict[str, Array] = {}
-    types = {}
-    for name, given in (("scales", scales), ("offsets", offsets)):
-        if given is None:
-            continue
-        numbers = _scales(given, name)
-        types[name] = element_type(numbers, name)
-        kept["w_" + name] = np.ascontiguousarray(broadcast(numbers, (shape[0], groups), name))
-    if len(set(types.values())) > 1:
-        raise TypeError("scales and offsets have elements of different types")
-    if types:
-        options.w_scale_type = next(iter(types.values()))
+    arrays, options.w_scale_type = _scales_and_offsets(scales, offsets, (shape[0], groups))
+    kept = {f"w_{name}": array for name, array in arrays.items()}
     if zeros is not None:
         kept["w_zeros"] = _zeros(zeros, (shape[0], groups))
     codes = None if codebook is None else _codebook(codebook)
-    if shape[0] == 0:  # the library writes nothing, not even a header that names parts
-        options = _packed_options(shape, w_type)
-        options.scale_group = scale_group
-        return PackedWeights(shape, type, np.zeros(_count(C.rapt_linear_packed_length, options), np.uint8), scale_group)
     for name, array in kept.items():
         setattr(options, name, address(array))
     if codes is not None:
@@ -623,7 +618,8 @@ def linear(
 
     x is [...][in_features] and w is [out_features][in_features], or comes from pack_weights or pack_quantized. Each is f32,
     f16 or bf16, and they may differ; or both are f64. The result is [...][out_features] of x's type. rapt.h has its bits: a
-    row has the same alone and in a batch, and neither packing nor strides nor threads change a bit.
+    row has the same alone and in a batch, and neither packing nor strides nor threads change a bit. dot_rows adds the same
+    products in another order, and has other bits.
 
     Both have any strides: transposed matrices, such as w.T, are not copied. x is only where no single stride leads from row
     to row, and either where a stride is negative.

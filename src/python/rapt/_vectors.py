@@ -98,7 +98,8 @@ def dot_rows(query: TensorLike, rows: TensorLike, scale: float = 1.0, out: Array
 def dot_rows(query: Any, rows: TensorLike, scale: float = 1.0, out: Any = None) -> Any:
     """scale * (query . row) for every row of rows, which is [n][dim] to a query of [dim], with dot's types and errors.
 
-    The result is [n] of the arithmetic type. `out` overlaps neither query nor a row.
+    The result is [n] of the arithmetic type. `out` overlaps neither query nor a row. linear(query, rows) adds the same products
+    in another order, and has other bits: use one of the two for queries alone and in batches.
     """
     vector, matrix = _vector(query, "query"), as_array(rows, "rows")
     if matrix.ndim != 2 or matrix.shape[1] != len(vector):

@@ -98,7 +98,7 @@ Linear::Linear(Checkpoint &checkpoint, std::initializer_list<Part> parts, std::s
   std::size_t bytes = 0;
   must(rapt_linear_packed_length(&options, &bytes));
   packed.resize(bytes);
-  must(rapt_linear_pack(weights, 0, options.out_features, &options, packed.data()));
+  must(rapt_linear_pack(weights, 0, options.out_features, &options, packed.data(), packed.size()));
   // Packed weights carry their scales.
   options.w_scales = nullptr;
   options.packed_w = 1;

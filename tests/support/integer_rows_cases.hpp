@@ -1,0 +1,141 @@
+// Runs problems of rapt_quantize_rows and rapt_dequantize_rows through the public API.
+#pragma once
+
+#include "support/kernel_memory.hpp"
+
+namespace rapt::test::drivers {
+
+// A row of integers and its scales, which a vector and its seed choose.
+struct IntegerRow {
+  static constexpr Family family = Family::vector;
+
+  explicit IntegerRow(const Problem &problem)
+      : numbers(make_operands<float>(family, problem).first), inputs(numbers.size()) {
+    constexpr std::size_t groups_of[] = {32, 0, 16, 7, 128};
+    constexpr rapt_type q_types[] = {RAPT_I8, RAPT_I4, RAPT_U4}, types[] = {RAPT_F32, RAPT_F16, RAPT_BF16};
+    std::uint64_t left = problem.seed;
+    const auto draw = [&](std::size_t below) {
+      const std::size_t drawn = left % below;
+      left /= below;
+      return drawn;
+    };
+    group = groups_of[draw(5)];
+    drawn_type = q_types[draw(3)];
+    type = types[draw(3)];
+    scale_type = types[draw(3)];
+    has_scales = draw(4) != 1;
+    has_offsets = draw(2) == 1;
+    has_zeros = draw(2) == 1;
+    has_codebook = draw(3) == 1 && inputs >= 16;
+    groups = inputs == 0 ? 0 : group == 0 ? 1 : (inputs + group - 1) / group;
+  }
+
+  // rapt_quantize_rows has no RAPT_U4.
+  rapt_type signed_type() const { return drawn_type == RAPT_U4 ? RAPT_I8 : drawn_type; }
+  static std::size_t bytes_of(rapt_type of, std::size_t inputs) {
+    return of == RAPT_I8 ? inputs : (inputs + 1) / 2;
+  }
+  std::size_t group_of(std::size_t input) const { return group == 0 ? 0 : input / group; }
+
+  // These are the integers, zeros, scales and offsets of a dequantized row.
+  std::vector<std::uint8_t> mixed_bytes(std::size_t count, std::uint32_t factor) const {
+    std::vector<std::uint8_t> made(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto bits =
+          static_cast<std::uint32_t>(canonical_bits(numbers[i])) + static_cast<std::uint32_t>(i);
+      made[i] = static_cast<std::uint8_t>(bits * factor >> 24);
+    }
+    return made;
+  }
+  std::vector<std::uint8_t> codes() const { return mixed_bytes(bytes_of(drawn_type, inputs), 0x9e3779b1); }
+  std::vector<std::uint8_t> zeros() const { return mixed_bytes(groups, 0x85ebca6b); }
+  template <class S>
+  std::vector<S> scales() const {
+    std::vector<S> made;
+    for (std::size_t g = 0; g < groups; ++g) made.push_back(S(numbers[g]));
+    return made;
+  }
+  template <class S>
+  std::vector<S> offsets() const {
+    std::vector<S> made;
+    for (std::size_t g = 0; g < groups; ++g) made.push_back(S(numbers[inputs - 1 - g]));
+    return made;
+  }
+  bool is_looked_up() const { return drawn_type == RAPT_U4 && has_codebook; }
+  bool is_shifted() const { return drawn_type == RAPT_U4 && has_zeros && !has_codebook; }
+
+  const std::vector<float> &numbers;
+  std::size_t inputs, group = 0, groups = 0;
+  rapt_type drawn_type = RAPT_I8, type = RAPT_F32, scale_type = RAPT_F32;
+  bool has_scales = false, has_offsets = false, has_zeros = false, has_codebook = false;
+};
+
+template <class F>
+decltype(auto) with_float_of(rapt_type type, F f) {
+  if (type == RAPT_F16) return f(F16());
+  if (type == RAPT_BF16) return f(BF16());
+  return f(0.0f);
+}
+
+template <class T>
+struct QuantizeRows {
+  static constexpr Family family = Family::vector;
+
+  // The outcome has the integers' bytes, then the scales.
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    const IntegerRow row(problem);
+    return with_float_of(row.type, [&]<class X>(X) {
+      std::vector<X> numbers;
+      for (const float number : row.numbers) numbers.push_back(X(number));
+      const Input<X> x(numbers, 1, row.inputs, layout, 0);
+      const std::size_t bytes = IntegerRow::bytes_of(row.signed_type(), row.inputs);
+      std::vector<std::uint8_t> q(bytes + 1, 0x5a);
+      const Output<float> scales(1, row.groups, layout, static_cast<std::ptrdiff_t>(row.groups));
+      Outcome outcome;
+      rapt_status status = RAPT_OK;
+      call_in_state(layout, outcome, [&] {
+        status = rapt_quantize_rows(x.data(), row.type, 0, 1, row.inputs, row.group, row.signed_type(),
+                                    q.data(), scales.data());
+      });
+      check_status(status, outcome);
+      outcome.bits.assign(q.begin(), q.end() - 1);
+      if (q.back() != 0x5a) outcome.fault += "wrote after the integers; ";
+      collect(scales.matrix(), outcome);
+      check_input(x, "x", outcome);
+      return outcome;
+    });
+  }
+};
+
+template <class T>
+struct DequantizeRows {
+  static constexpr Family family = Family::vector;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    const IntegerRow row(problem);
+    return with_float_of(row.type, [&]<class Y>(Y) {
+      return with_float_of(row.scale_type, [&]<class S>(S) {
+        const std::vector<std::uint8_t> q = row.codes(), zeros = row.zeros();
+        const std::vector<S> scales = row.scales<S>(), offsets = row.offsets<S>();
+        const Input<float> codebook(row.numbers, 1, row.inputs, layout, 0);
+        const Output<Y> y(1, row.inputs, layout, static_cast<std::ptrdiff_t>(row.inputs));
+        const bool has_type = row.groups > 0 && (row.has_scales || row.has_offsets);
+        Outcome outcome;
+        rapt_status status = RAPT_OK;
+        call_in_state(layout, outcome, [&] {
+          status = rapt_dequantize_rows(
+              q.data(), row.drawn_type, 1, row.inputs, row.group, row.has_scales ? scales.data() : nullptr,
+              row.is_shifted() ? zeros.data() : nullptr, row.has_offsets ? offsets.data() : nullptr,
+              has_type ? row.scale_type : RAPT_TYPE_DEFAULT, row.is_looked_up() ? codebook.data() : nullptr,
+              y.data(), row.type, 0);
+        });
+        check_status(status, outcome);
+        collect(y.matrix(), outcome);
+        check_input(codebook, "the codebook", outcome);
+        return outcome;
+      });
+    });
+  }
+};
+
+}  // namespace rapt::test::drivers
