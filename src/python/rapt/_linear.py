@@ -32,7 +32,6 @@ from ._arrays import (
     given_rows,
     in_kind_of,
     input_matrix,
-    widened,
 )
 from ._library import ARITHMETIC, BF16, F16, F32, F64, I4, I8, U4, C, LinearOptions, MatrixStrides, check, count
 from ._linear_errors import error
