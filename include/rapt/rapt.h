@@ -45,7 +45,8 @@
  *   a bad argument                                a status that names it; nothing is written
  * ~~~
  *
- * Accuracy. Every bound holds for any input within the conditions next to it. A bound that was measured on
+ * Accuracy. Every bound holds for any input within the conditions next to it. Where a bound contains the rounding of
+ * the result, as u |y|, that alone may come as near to the bound as one likes. A bound that was measured on
  * random data holds for the random numbers of the tests. If terms are equal, or only a few of them differ,
  * all partial sums may round to the same side. Then only the bound for any input holds.
  *
