@@ -229,6 +229,25 @@ TEST_CASE_TEMPLATE("the gradients of gated are those of its parts", T, float, do
   });
 }
 
+TEST_CASE("the strides of a single gated row are not looked at") {
+  const std::vector<float> gate = numbers<float>(cols, 1), up = numbers<float>(cols, 2);
+  rapt_gated_options o = options_of<float>(RAPT_SILU);
+  o.rows = 1;
+  o.gate_stride = o.up_stride = o.y_stride = 0;
+  std::vector<float> y(cols), other(cols), dgate(cols), dup(cols), other_dgate(cols), other_dup(cols);
+  REQUIRE(rapt_gated(gate.data(), up.data(), y.data(), &o) == RAPT_OK);
+  REQUIRE(rapt_gated_backward(gate.data(), up.data(), up.data(), dgate.data(), dup.data(), &o) == RAPT_OK);
+  for (const std::ptrdiff_t stride : {std::ptrdiff_t{1}, std::ptrdiff_t{-3}, PTRDIFF_MAX, PTRDIFF_MIN}) {
+    o.gate_stride = o.up_stride = o.y_stride = stride;
+    REQUIRE(rapt_gated(gate.data(), up.data(), other.data(), &o) == RAPT_OK);
+    REQUIRE(rapt_gated_backward(gate.data(), up.data(), up.data(), other_dgate.data(), other_dup.data(),
+                                &o) == RAPT_OK);
+    CHECK(other == y);
+    CHECK(other_dgate == dgate);
+    CHECK(other_dup == dup);
+  }
+}
+
 TEST_CASE("gated refuses bad arguments and leaves its output untouched") {
   std::vector<float> gate = numbers<float>(3 * rows * cols, 1), up = gate, y(3 * rows * cols, 7), other = y;
   const std::vector<float> before = y, gate_before = gate;

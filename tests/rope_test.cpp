@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/case_text.hpp"
@@ -190,6 +192,34 @@ TEST_CASE("position 0 and frequency 0 multiply by the attention factor alone") {
         for (std::size_t i = 0; i < count; ++i) CHECK(call.y[i] == call.x[i] * 1.25f);
       }
     }
+  });
+}
+
+TEST_CASE_TEMPLATE("at position 0 a zero may lose its sign, and the partner of an infinite element is NaN", T,
+                   float, double, F16, BF16) {
+  on_every_level([] {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    const double frequency = 1;
+    rapt_rope_options o = RAPT_ROPE_OPTIONS_INIT;
+    o.type = Api<T>::type;
+    o.batch = o.heads = o.tokens = 1;
+    o.head_dim = 2;
+    o.frequencies = &frequency;
+    const auto turned = [&](float a, float b) {
+      const T x[2] = {T(a), T(b)};
+      std::array<T, 2> y;
+      REQUIRE(rapt_rope(x, y.data(), &o) == RAPT_OK);
+      return std::pair(Number<T>(y[0]), Number<T>(y[1]));
+    };
+    for (const float b : {infinity, -infinity}) {
+      CHECK(std::isnan(turned(1, b).first));
+      CHECK(turned(1, b).second == b);
+      CHECK(turned(b, 1).first == b);
+      CHECK(std::isnan(turned(b, 1).second));
+    }
+    CHECK(turned(-0.0f, -1) == std::pair<Number<T>, Number<T>>(0, -1));
+    CHECK_FALSE(std::signbit(turned(-0.0f, -1).first));
+    CHECK(std::signbit(turned(-0.0f, 1).first));
   });
 }
 
@@ -434,6 +464,20 @@ TEST_CASE("arguments of rapt_rope_frequencies") {
       {"a negative factor", 1, RAPT_BAD_SCALING_FACTOR, [](C &call) { call.set(yarn, -2); }},
       {"a factor of NaN", 1, RAPT_BAD_SCALING_FACTOR, [](C &call) { call.set(yarn, std::nan("")); }},
       {"a factor of infinity", 1, RAPT_BAD_SCALING_FACTOR, [](C &call) { call.set(llama3, infinity); }},
+      {"a factor too large", 1, RAPT_BAD_SCALING_FACTOR, [](C &call) { call.set(linear, 0x1.01p256); }},
+      {"a factor too small", 1, RAPT_BAD_SCALING_FACTOR, [](C &call) { call.set(yarn, 0x1.ffp-257); }},
+      {"the largest factor", 1, RAPT_OK, [](C &call) { call.set(linear, 0x1p256); }},
+      {"the smallest factor", 1, RAPT_OK, [](C &call) { call.set(linear, 0x1p-256); }},
+      {"a frequency factor too large", 1, RAPT_BAD_FREQ_FACTORS,
+       [](C &call) {
+         call.set(llama3, 8);
+         call.options.high_freq_factor = 0x1p257;
+       }},
+      {"a beta too large", 1, RAPT_BAD_BETAS,
+       [](C &call) {
+         call.set(yarn, 8);
+         call.options.beta_fast = 0x1p257;
+       }},
       {"a factor alone", 1, RAPT_BAD_SCALING_FACTOR, [](C &call) { call.options.factor = 1; }},
       {"a length alone", 1, RAPT_BAD_ORIGINAL_LENGTH,
        [](C &call) { call.options.original_max_position_embeddings = 1; }},

@@ -46,16 +46,17 @@
  *   a bad argument                                a status that names it; nothing is written
  * ~~~
  *
- * Accuracy. Every bound holds for any input within the conditions next to it. A bound that was measured on
+ * Accuracy. Every bound holds for any input within the conditions next to it. Where a bound contains the rounding of
+ * the result, as u |y|, that alone may come as near to the bound as one likes. A bound that was measured on
  * random data holds for the random numbers of the tests. If terms are equal, or only a few of them differ,
  * all partial sums may round to the same side. Then only the bound for any input holds.
  *
  * Memory. An output may overlap an input only where the function's text says so. A workspace must overlap
  * nothing. In attention, an array reaches from the first to the last element that the call reads or writes.
  * So the memory past the lengths of sequences may belong to anything. Slices of one buffer, such as q, k and
- * v in [batch, token, 3, head, dim], do not overlap. The library allocates nothing. scale, exp, convert and
- * softmax write outputs of 16 MiB and more past the caches, unless in place. Other threads see such an output
- * like any other once the call has returned.
+ * v in [batch, token, 3, head, dim], do not overlap. The library allocates nothing. An output of 16 MiB or more may
+ * be written past the caches, unless it is in place. Other threads see such an output like any other once the
+ * call has returned.
  *
  * Threads. Any number of threads may call any function at once. The library's only state is the choice of
  * instruction set. It prints nothing, starts no thread and throws nothing.
@@ -731,9 +732,9 @@ typedef struct rapt_gated_options {
   int activation;        /**< one of rapt_activation */
   size_t rows;           /**< of gate, up and y */
   size_t cols;           /**< elements of a row */
-  ptrdiff_t gate_stride; /**< elements from one row to the next; 0: cols; at least that */
-  ptrdiff_t up_stride;   /**< elements from one row to the next; 0: cols; at least that */
-  ptrdiff_t y_stride;    /**< elements from one row to the next; 0: cols; at least that */
+  ptrdiff_t gate_stride; /**< of rows; 0: cols; at least that, unless there is only one row */
+  ptrdiff_t up_stride;   /**< of rows; 0: cols; at least that, unless there is only one row */
+  ptrdiff_t y_stride;    /**< of rows; 0: cols; at least that, unless there is only one row */
 } rapt_gated_options;
 
 /** Everything else zero. */
@@ -1418,8 +1419,9 @@ typedef enum rapt_rope_layout rapt_rope_layout;
  * else. Tokens, heads and sequences do not mix, so threads may take any part of them in their own calls. Pairs
  * do not mix either. A call for one token has the bits of a call for all.
  *
- * Special values. A NaN or infinity touches only its own pair. At position 0, and where frequencies[i] is 0, a
- * and b are only multiplied: s is 0, and c is the attention factor.
+ * Special values. A NaN or infinity touches only its own pair. At position 0, and where frequencies[i] is 0, s is 0
+ * and c is the attention factor. So finite a and b are multiplied by it. Only the sign of a zero may change, and the
+ * partner of an infinite element becomes NaN.
  *
  * Accuracy. With u as above, A = |attention_factor|, R = sqrt(a^2 + b^2) and t = 1.2e-16 |angle|:
  * ~~~
@@ -1477,7 +1479,8 @@ enum rapt_rope_scaling {
 typedef enum rapt_rope_scaling rapt_rope_scaling;
 
 /** Makes the frequencies of a model from its config.json, where the fields have these names. A field that the
- * scaling does not use must be 0. The expressions, each operation in double:
+ * scaling does not use must be 0. A factor, beta or mscale that is set lies from 2^-256 to 2^256. The expressions,
+ * each operation in double:
  *
  * ~~~
  *   f[i] = base^(-2i / rotary_dim), for i < rotary_dim / 2
