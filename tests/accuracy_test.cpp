@@ -400,7 +400,7 @@ TEST_CASE_TEMPLATE("rope: sines and cosines", T, float, double) {
     o.first_position = random.one_in(2) ? position : -position;
     REQUIRE(rapt_rope(turned.data(), turned.data(), &o) == RAPT_OK);
     for (std::size_t p = 0; p < pairs; ++p) {
-      const double units = (std::is_same_v<T, double> ? 3.5 : 1.004) * unit<T>;
+      const double units = sine_bound<T> * unit<T>;
       const double least = std::is_same_v<T, double> ? 0x1p-1074 : 0x1p-150;
       const auto errors = oracle::turn_errors(static_cast<double>(o.first_position), frequencies[p],
                                               double{turned[pairs + p]}, double{turned[p]}, units, least);
