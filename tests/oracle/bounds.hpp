@@ -36,7 +36,14 @@ double dot_bound(std::size_t n) {
 template <class T>
 inline constexpr double usual_dot_bound = (in_f64<T> ? 4e-15 : 1e-6) / unit_of<T>;
 
-inline constexpr double exp_bound = 1;  // in units in the last place
+// Bounds the errors of exp and of the activations, in units in the last place. That of exp_f32 was measured over all
+// inputs.
+inline constexpr double exp_bound = 1, exp_f32_bound = 0.8914;
+inline constexpr double silu_bound = 4, gelu_bound = 8;
+inline constexpr double gelu_tanh_bound = 5;  // times 1 + |v| / 2, as the rounding of v counts |v| / 2 times
+// The same of their gradients, in units u relative to |dy| * (s + |x s'|).
+inline constexpr double silu_backward_bound = 5, gelu_backward_bound = 9;
+inline constexpr double gelu_tanh_backward_bound = 6;  // times 1 + |v| / 2
 // Bounds the error relative to the sum of the exponentials that were written.
 template <class T>
 inline constexpr double exp_sum_bound = in_f64<T> ? 6 : 3;
@@ -99,6 +106,16 @@ Real layer_norm_error(std::size_t cols, Real size, Real mean_size, Real root) {
   return ((d / 2 + 9) * f * size + (d + 9) * (mean_size + 4 * g)) * Real{unit_of<T>} +
          (1 + root) * Real{smallest<T>};
 }
+
+// ---- RoPE ----
+
+// Bound the relative error of a sine or cosine, and the error of a turned pair relative to sqrt(a^2 + b^2).
+template <class T>
+inline constexpr double sine_bound = in_f64<T> ? 3.5 : 1.004;
+template <class T>
+inline constexpr double turn_bound = in_f64<T> ? 5.6 : 3.1;
+// Bounds what the rounding of an angle adds, relative to it.
+inline constexpr double angle_bound = 1.2e-16;
 
 // ---- linear layers ----
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "oracle/bounds.hpp"
 #include "support/bits.hpp"
 
 namespace rapt::test::oracle {
@@ -168,7 +169,7 @@ INSTANTIATE(double)
 TurnErrors turn_errors(double position, double frequency, double sine, double cosine, double units,
                        double smallest) {
   const Real angle = Real(position).mul(frequency);
-  const double of_angle = 1.2e-16 * std::fabs(angle.to_double()) + smallest;
+  const double of_angle = angle_bound * std::fabs(angle.to_double()) + smallest;
   const auto error = [&](const Real &exact, double got) {
     const double allowed = units * std::fabs(exact.to_double()) + of_angle;
     return Real(exact).sub(Real(got)).abs().div(allowed).to_double();

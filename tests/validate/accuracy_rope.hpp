@@ -26,7 +26,7 @@ struct RopeAccuracy {
       const Real s = std::sin(Real{product}), c = std::cos(Real{product});
       sine = s + c * rest;
       cosine = c - s * rest;
-      error = 1.2e-16L * std::fabs(Real{product});
+      error = Real{angle_bound} * std::fabs(Real{product});
     }
   };
 
@@ -59,7 +59,7 @@ struct RopeAccuracy {
     const Real factor = shape.scale == 0 ? 1 : Real{shape.scale}, magnitude = std::fabs(factor);
     const Real sine = (shape.backward ? -angle.sine : angle.sine) * factor, cosine = angle.cosine * factor;
     const Real sum = std::fabs(Real{a}) + std::fabs(Real{b}), radius = std::sqrt(Real{a} * a + Real{b} * b);
-    const Real units = (is_f64<A> ? 5.6L : 3.1L) * static_cast<Real>(unit<A>);
+    const Real units = static_cast<Real>(turn_bound<A> * unit<A>);
     const Real error =
         magnitude * (units * radius + angle.error * sum) + static_cast<Real>(smallest<A>) * (sum + 2);
     // A rounding to 16 bits adds half a unit of the result, or of the smallest number.

@@ -146,7 +146,7 @@ using FromF32Accuracy = ConversionAccuracy<float, T>;
 template <class T>
 struct ExpAccuracy {
   static constexpr const char *unit_text = "ULP";
-  static constexpr double bound = is_f64<T> ? 1 : 0.8925;  // rapt.h rounds it to 0.892
+  static constexpr double bound = is_f64<T> ? exp_bound : exp_f32_bound;
 
   static double error(T x, Real got) {
     const Real exact = std::exp(Real{x});
@@ -194,20 +194,20 @@ struct ActivationAccuracy {
 
 struct ExactSilu {
   static constexpr const char *unit_text = "ULP";
-  static constexpr double ulps = 4;
+  static constexpr double ulps = silu_bound;
   static Real value(Real x) { return x / (1 + std::exp(-x)); }
   static double unit(Real) { return 1; }
 };
 struct ExactGelu {
   static constexpr const char *unit_text = "ULP";
-  static constexpr double ulps = 8;
+  static constexpr double ulps = gelu_bound;
   static Real value(Real x) { return x / 2 * std::erfc(-x / std::sqrt(Real{2})); }
   static double unit(Real) { return 1; }
 };
 // The rounding of v counts |v| / 2 times.
 struct ExactGeluTanh {
   static constexpr const char *unit_text = "(1 + |v| / 2) ULP";
-  static constexpr double ulps = 5;
+  static constexpr double ulps = gelu_tanh_bound;
   static Real v(Real x) {
     return std::sqrt(8 / std::acos(Real{-1})) * (x + Real{44715} / 1000000 * x * x * x);
   }
@@ -228,7 +228,7 @@ struct Slope {
 
 struct SiluSlope {
   static constexpr const char *text = "(s + |x s'|)";
-  static constexpr double bound = 5;
+  static constexpr double bound = silu_backward_bound;
   static Slope of(Real x) {
     const Real s = 1 / (1 + std::exp(-x)), t = 1 / (1 + std::exp(x));
     return {s * (1 + x * t), s * (1 + std::fabs(x) * t)};
@@ -237,7 +237,7 @@ struct SiluSlope {
 };
 struct GeluSlope {
   static constexpr const char *text = "(s + |x s'|)";
-  static constexpr double bound = 9;
+  static constexpr double bound = gelu_backward_bound;
   static Slope of(Real x) {
     const Real s = std::erfc(-x / std::sqrt(Real{2})) / 2;
     const Real density = std::exp(-x * x / 2) / std::sqrt(2 * std::acos(Real{-1}));
@@ -247,7 +247,7 @@ struct GeluSlope {
 };
 struct GeluTanhSlope {
   static constexpr const char *text = "(1 + |v| / 2)(s + |x s'|)";
-  static constexpr double bound = 6;
+  static constexpr double bound = gelu_tanh_backward_bound;
   static Slope of(Real x) {
     const Real v = ExactGeluTanh::v(x), s = 1 / (1 + std::exp(-v)), t = 1 / (1 + std::exp(v));
     const Real w =

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "oracle/bounds.hpp"
 #include "rapt/rapt.h"
 #include "support/bits.hpp"
 #include "support/isa.hpp"
@@ -83,12 +84,8 @@ struct Function {
   Inputs inputs;
 };
 
-constexpr Function exp_function = {"exp_f32",
-                                   rapt_exp_f32,
-                                   exp_error,
-                                   "ULP",
-                                   0.8925,  // rapt.h rounds it to 0.892
-                                   {0, std::uint64_t{1} << 32, false}};
+constexpr Function exp_function = {"exp_f32", rapt_exp_f32,  exp_error,
+                                   "ULP",     exp_f32_bound, {0, std::uint64_t{1} << 32, false}};
 const Function tanh_function = {"tanh of a softcap in f32",
                                 tanh_by_attention,
                                 tanh_error,
