@@ -1,4 +1,4 @@
-"""The wheel's build: setuptools, and one more command, by which CMake builds librapt.so and rapt-validate.
+"""The wheel's build: setuptools, and one more command, by which CMake builds librapt.so.
 
 pyproject.toml names this module and its commands.
 """
@@ -18,13 +18,20 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NoReturn
 
-from setuptools import Command
+from setuptools import Command, build_meta
 from setuptools.build_meta import *  # noqa: F403
 from setuptools.command.build import build
 from setuptools.command.egg_info import egg_info
-from setuptools.errors import SetupError
-from wheel.bdist_wheel import bdist_wheel
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # before setuptools 70.1
+    try:
+        from wheel.bdist_wheel import bdist_wheel
+    except ImportError:
+        bdist_wheel = Command  # which ends with a sentence
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,17 +40,15 @@ VERSION = ".".join(
     re.findall(r"^#define RAPT_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", (ROOT / "include/rapt/rapt.h").read_text(), re.M)
 )
 
-# A wheel cannot hold links, so the library has the name under which rapt-validate finds it.
+LICENSE = "Apache-2.0"
 LIBRARY = f"lib/librapt.so.{VERSION.rpartition('.')[0]}"
-VALIDATE = "bin/rapt-validate"  # left out of a build that lacks its headers
 
-# The newest versions of symbols that each tag allows, by auditwheel's table.
-MANYLINUX = {
-    "manylinux_2_17": {"GLIBC": (2, 17), "GLIBCXX": (3, 4, 19), "CXXABI": (1, 3, 7), "GCC": (4, 8, 0)},
-    "manylinux_2_34": {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (7, 0, 0)},
-}
+# The wheel's tag, and the newest version of the C library that it allows. The library needs no other versions of symbols.
+MANYLINUX, NEWEST = "manylinux_2_17", (2, 17)
 
-# What a wheel is made of, next to the package's modules. rapt-validate is made of files of tests.
+OLDEST_CMAKE = (3, 22)
+
+# What a wheel is made of, next to the package's modules, and rapt-validate, which CMake alone builds: it needs files of tests.
 SOURCES = (
     *("CHANGELOG.md", "CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml"),
     *("cmake", "include", "src"),
@@ -63,10 +68,53 @@ def work_folder() -> Path:
     return folder
 
 
+def fail(sentence: str) -> NoReturn:
+    """Without a traceback, which setuptools would write for an exception of its own in an editable install."""
+    raise SystemExit(f"error: {sentence}")
+
+
 def cmake(*arguments: object) -> None:
+    if not shutil.which("cmake"):
+        fail(
+            "rapt is compiled by CMake, which PATH lacks: install it, such as by `apt-get install cmake` or `pip install "
+            "cmake`. `pip install .` without --no-build-isolation does that by itself"
+        )
     # CMake's default is make, which a machine with Ninja may lack.
     environment = {"CMAKE_GENERATOR": "Ninja"} if shutil.which("ninja") else {}
-    subprocess.run(["cmake", *map(str, arguments)], check=True, env=environment | os.environ)
+    status = subprocess.run(["cmake", *map(str, arguments)], env=environment | os.environ).returncode
+    if status:
+        fail(
+            f"CMake ended with status {status}, and says above why. Its options are those of CMAKE_ARGS in the environment"
+        )
+
+
+def missing_tools() -> list[str]:
+    """PyPI's packages of what PATH lacks."""
+    missing = []
+    if cmake_version() < OLDEST_CMAKE:
+        missing.append(f"cmake>={'.'.join(map(str, OLDEST_CMAKE))}")
+    is_make = any(map(shutil.which, ("make", "gmake"))) and not os.environ.get("CMAKE_GENERATOR", "").startswith(
+        "Ninja"
+    )
+    if not is_make and not shutil.which("ninja"):
+        missing.append("ninja")
+    return missing
+
+
+def cmake_version() -> tuple[int, ...]:
+    try:
+        text = subprocess.run(["cmake", "--version"], capture_output=True, text=True).stdout
+    except OSError:
+        return ()
+    return tuple(map(int, re.findall(r"\d+", text)[:2]))
+
+
+def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
+    return [*build_meta.get_requires_for_build_wheel(config_settings), *missing_tools()]
+
+
+def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
+    return [*build_meta.get_requires_for_build_editable(config_settings), *missing_tools()]
 
 
 @contextlib.contextmanager
@@ -79,7 +127,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def build_with_cmake(stage: Path) -> None:
-    """Installs the library and rapt-validate into the folder `stage`."""
+    """Installs the library into the folder `stage`."""
     options = shlex.split(os.environ.get("CMAKE_ARGS", ""))
     # CMake keeps its folder, so that a second wheel compiles changes only. Other options have another folder, because
     # CMake would remember these.
@@ -94,6 +142,7 @@ def build_with_cmake(stage: Path) -> None:
             "-DCMAKE_BUILD_TYPE=Release",
             "-DBUILD_SHARED_LIBS=ON",
             "-DRAPT_PACKAGE=OFF",
+            "-DRAPT_BUILD_VALIDATE=OFF",  # a program of C++, which needs a newer system
             "-DCMAKE_INSTALL_LIBDIR=lib",
             *options,
         )
@@ -101,7 +150,7 @@ def build_with_cmake(stage: Path) -> None:
         cmake("--build", folder, "--parallel", jobs)
         cmake("--install", folder, "--prefix", stage, "--component", "rapt", "--strip")
     if not (stage / LIBRARY).is_file():
-        raise SetupError(f"CMake installed no {LIBRARY}, without which rapt cannot be imported; see CMAKE_ARGS")
+        fail(f"CMake installed no {LIBRARY}, without which rapt cannot be imported; see CMAKE_ARGS")
 
 
 def put(source: Path, target: Path) -> None:
@@ -110,18 +159,15 @@ def put(source: Path, target: Path) -> None:
     for old in target.parent.iterdir():
         if old != target:
             old.unlink()
-    if source.exists():
-        new = target.with_name(target.name + ".new")
-        shutil.copy(source, new)
-        new.replace(target)
-    else:
-        target.unlink(missing_ok=True)
+    new = target.with_name(target.name + ".new")
+    shutil.copy(source, new)
+    new.replace(target)
 
 
 class BuildLibrary(Command):
     """The library goes into the wheel's package. For `pip install -e` it goes into the checkout's, which git ignores."""
 
-    description = "build librapt.so and rapt-validate with CMake"
+    description = "build librapt.so with CMake"
     user_options: list[tuple[str, str | None, str]] = []
 
     def initialize_options(self) -> None:
@@ -137,15 +183,14 @@ class BuildLibrary(Command):
     def run(self) -> None:
         stage = Path(tempfile.mkdtemp(dir=work_folder()))
         build_with_cmake(stage)
-        for file in (LIBRARY, VALIDATE):
-            put(stage / file, self.package() / file)
+        put(stage / LIBRARY, self.package() / LIBRARY)
 
     def get_outputs(self) -> list[str]:
         return list(self.get_output_mapping())
 
     def get_output_mapping(self) -> dict[str, str]:
-        files = [file for file in (LIBRARY, VALIDATE) if (self.package() / file).exists()]
-        return {f"{self.build_lib}/rapt/{file}": str(self.package() / file) for file in files}
+        library = self.package() / LIBRARY
+        return {f"{self.build_lib}/rapt/{LIBRARY}": str(library)} if library.exists() else {}
 
     def get_source_files(self) -> list[str]:
         """The files of the source distribution."""
@@ -165,15 +210,24 @@ class BuildWithLibrary(build):
 
 
 class EggInfoBeside(egg_info):
-    """Nothing is written next to the sources."""
+    """Nothing is written next to the sources. The licence is here, because no form of pyproject.toml serves all setuptools."""
 
     def initialize_options(self) -> None:
         super().initialize_options()
+        metadata = self.distribution.metadata
+        setattr(metadata, "license_expression" if hasattr(metadata, "license_expression") else "license", LICENSE)
         self.egg_base = str(work_folder())
 
 
 class PlatformWheel(bdist_wheel):
     """One wheel per platform serves every Python: ctypes calls the library."""
+
+    def initialize_options(self) -> None:
+        if bdist_wheel is Command:
+            fail(
+                "wheels are built by setuptools 70.1 or newer, or by an older one and the package wheel: pip install wheel"
+            )
+        super().initialize_options()
 
     def finalize_options(self) -> None:
         super().finalize_options()
@@ -183,29 +237,25 @@ class PlatformWheel(bdist_wheel):
         platform = super().get_tag()[2]
         if platform.startswith("linux_"):
             library = self.get_finalized_command("build_library")
-            programs = [Path(file) for file in library.get_output_mapping() if Path(file).exists()]
-            platform = platform.replace("linux", manylinux(programs), 1)
+            libraries = [Path(file) for file in library.get_output_mapping() if Path(file).exists()]
+            platform = platform.replace("linux", manylinux(libraries), 1)
         return "py3", "none", platform
 
 
-def manylinux(programs: list[Path]) -> str:
-    """The oldest tag that allows every program's symbols; "linux", which is this machine's, where none is known to."""
+def manylinux(libraries: list[Path]) -> str:
+    """The wheel's tag if it allows the libraries' symbols, and "linux", which is this machine's, if not."""
     try:
-        needed = [version for program in programs for version in needed_versions(program)]
+        needed = [version for library in libraries for version in needed_versions(library)]
     except (OSError, subprocess.CalledProcessError):
         return "linux"
-    if not any(name == "GLIBC" for name, _ in needed):  # an editable install has no programs; musl has no versions
-        return "linux"
-    for tag, newest in MANYLINUX.items():
-        if all(name in newest and number <= newest[name] for name, number in needed):
-            return tag
-    return "linux"
+    # An editable install has no library, and musl has no versions.
+    return MANYLINUX if needed and all(name == "GLIBC" and number <= NEWEST for name, number in needed) else "linux"
 
 
-def needed_versions(program: Path) -> set[tuple[str, tuple[int, ...]]]:
+def needed_versions(library: Path) -> set[tuple[str, tuple[int, ...]]]:
     """The versions of other libraries' symbols, such as ("GLIBC", (2, 34))."""
     text = subprocess.run(
-        ["readelf", "--version-info", "--wide", program],
+        ["readelf", "--version-info", "--wide", library],
         check=True,
         capture_output=True,
         text=True,

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # install.sh SDIST WORK_DIR: the ways to build and install that run.sh leaves out. Two builds at once are as good as one; a deleted
 # module is gone from the next wheel; a wheel without its library is an error; CMAKE_ARGS are not remembered; an editable install
-# runs, and is editable. All is built at the scalar level, without rapt-validate.
+# runs, and is editable. All is built at the scalar level.
 set -euo pipefail
 archive=$1 work_dir=$2
 export PYTHONDONTWRITEBYTECODE=1 PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 unset PYTHONPATH RAPT_LIBRARY RAPT_ISA
 python=/usr/bin/python3
-quick="-DRAPT_LEVELS=scalar -DRAPT_BUILD_VALIDATE=OFF"
+quick="-DRAPT_LEVELS=scalar"
 rm -rf "$work_dir"
 mkdir -p "$work_dir/checkout"
 work_dir=$(cd "$work_dir" && pwd)
@@ -60,6 +60,8 @@ echo "-- a wheel without its library is an error"
 
 # CMake would remember the option, which is wrong, for the next wheel.
 if build_wheel wrong_option -DRAPT_CLOSE=nothing; then fail "a wrong option is no error"; fi
+grep -q 'error: CMake ended with status 1, and says above why' "$work_dir/wrong_option.log" && ! grep -q Traceback "$work_dir/wrong_option.log" ||
+  { cat "$work_dir/wrong_option.log"; fail "no sentence says that CMake failed"; }
 build_wheel after_wrong_option || { cat "$work_dir/after_wrong_option.log"; fail "a wheel has the CMAKE_ARGS of the one before"; }
 [[ $(record_of after_wrong_option) == "$(record_of first)" ]] || fail "a wheel has the CMAKE_ARGS of the one before"
 echo "-- CMAKE_ARGS of one wheel only"

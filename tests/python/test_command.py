@@ -177,10 +177,14 @@ def test_any_number_gives_a_result_or_a_sentence(
     assert status == 0 or (status in (1, 2) and "rapt-attention: " in message)
 
 
+# What the wheel's rapt-attention does.
+ATTENTION = "import sys; from rapt._command import attention_program; sys.exit(attention_program())"
+
+
 def test_the_program_gives_no_traceback(files: Files) -> None:
     folder, _ = files
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    program = [sys.executable, "-c", "import sys; from rapt._command import main; sys.exit(main())"]
+    program = [sys.executable, "-c", ATTENTION]
     result = subprocess.run(
         [*program, "--causal", "q.npy", "k.npy", "v.npy", "-o", "absent/out.npy"],
         cwd=folder,
@@ -213,6 +217,26 @@ def test_python_m_rapt() -> None:
     result = run_python("-m", "rapt", RAPT_ISA="avx1024")
     assert "\nwarning     RAPT_ISA=avx1024 is ignored: " in result.stdout
     assert run_python("-m", "rapt", "--levels").returncode == 2
+
+
+@pytest.mark.parametrize("program", [["-m", "rapt"], ["-m", "rapt", "--help"], ["-c", ATTENTION, "--version"]])
+@pytest.mark.parametrize("buffering", [[], ["-u"]])
+def test_output_that_nobody_reads(program: list[str], buffering: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, *buffering, *program]
+    result = subprocess.run(command, env=environment, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (result.returncode, result.stderr) == (1, "")
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(command, env=environment, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 1 and result.stderr.endswith("No space left on device\n")
+    assert len(result.stderr.splitlines()) == 1
+    closed = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *command], env=environment, stderr=subprocess.PIPE, text=True
+    )
+    assert closed.returncode == 0 and "Traceback" not in closed.stderr
 
 
 def test_ignored_isa_warns_once() -> None:

@@ -143,6 +143,8 @@ def test_results_do_not_go_to_a_list() -> None:
     for call in calls:
         with pytest.raises(TypeError, match="out is a list"):
             call(x(), out=[[0.0] * 4] * 2)
+        with pytest.raises(TypeError, match="out is an int, not an array"):
+            call(x(), out=3)
     residual: Any = [[0.0] * 4] * 2
     with pytest.raises(TypeError, match="residual is a list"):
         rapt.rms_norm(x(), residual=residual)

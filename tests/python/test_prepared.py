@@ -1,7 +1,9 @@
 """Prepared calls: the bits of a plain call at every run, over arrays that change."""
 
+import copy
 import doctest
 import gc
+import pickle
 from typing import Any
 
 import numpy as np
@@ -259,6 +261,41 @@ def test_attention_of_torch_tensors(random: Random) -> None:
     assert isinstance(call(), torch.Tensor) and torch.equal(call(), rapt.attention(q, k, v))
     w = torch.from_numpy(f32(random, 5, 8))
     assert torch.equal(rapt.prepare(rapt.linear, q, w)(), rapt.linear(q, w))
+
+
+@pytest.mark.parametrize("name", ["softmax", "softmax of columns", "attention", "linear", "logsumexp"])
+def test_copies(random: Random, name: str) -> None:
+    """copy.copy shares the arrays, copy.deepcopy and pickle copy them too, and each has a result of its own."""
+    calls: dict[str, Call] = {
+        "softmax": lambda x: rapt.prepare(rapt.softmax, x, scale=0.5),
+        "softmax of columns": lambda x: rapt.prepare(rapt.softmax, x, axis=0),
+        "attention": lambda x: rapt.prepare(rapt.attention, x, x, x, return_lse=True, threads=2),
+        "linear": lambda x: rapt.prepare(rapt.linear, x, rapt.pack_weights(x)),
+        "logsumexp": lambda x: rapt.prepare(rapt.logsumexp, x),
+    }
+    x = random.normal(size=(8, 8)).astype(np.float32)
+    call = calls[name](x)
+    before = copy.deepcopy(call())
+    shallow, deep, pickled = copy.copy(call), copy.deepcopy(call), pickle.loads(pickle.dumps(call))
+    packed = rapt.pack_weights(x)
+    x[...] = 2 * x
+    after = rapt.linear(x, packed) if name == "linear" else calls[name](x)()
+
+    def same(result: Any, expected: Any) -> bool:
+        return bool(
+            np.array_equal(np.concatenate([y.ravel() for y in result]), np.concatenate([y.ravel() for y in expected]))
+        )
+
+    assert same(shallow(), after) and same(deep(), before) and same(pickled(), before)
+    assert shallow() is not call() and deep() is not call()
+
+
+def test_copies_of_a_call_in_place(random: Random) -> None:
+    x = random.normal(size=(8, 8)).astype(np.float32)
+    call = rapt.prepare(rapt.softmax, x, out=x)
+    assert copy.copy(call)() is x
+    result = copy.deepcopy(call)()
+    assert result is not x and np.array_equal(result, rapt.softmax(x))
 
 
 def test_examples() -> None:

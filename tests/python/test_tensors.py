@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from dlpack import Tensor
 from kinds import Array, Call, Random
+from numpy.lib.stride_tricks import as_strided
 
 import rapt
 
@@ -160,6 +161,37 @@ def test_empty_results(name: str, shape: tuple[int, ...]) -> None:
             if out.size and not out.flags.c_contiguous:
                 continue
             assert (CALLS | WIDE)[name](x, out=out) is out
+
+
+@pytest.mark.parametrize(
+    "name", ["softmax", "log_softmax", "rms_norm", "layer_norm", "rope", "gated", "attention", "linear"]
+)
+def test_strides_of_dimensions_of_length_1(random: Random, name: str) -> None:
+    """Nothing follows them, so that they may be any number: no multiple of an element, or below 0."""
+    others: dict[str, Call] = {
+        "attention": lambda x, **o: rapt.attention(x, x, x, **o),
+        "linear": lambda x, **o: rapt.linear(x, np.ones((4, 4), np.float32), **o),
+    }
+    call = (CALLS | others)[name]
+    for shape, strides in [
+        ((3, 1, 4), (32, 17, 4)),
+        ((1, 3, 4), (-3, 32, 4)),
+        ((3, 4, 1), (32, 8, 7)),
+        ((1, 1, 1), (5, 6, 7)),
+    ]:
+        if shape[2] == 1 and name in ("rope", "linear"):
+            continue
+        x = as_strided(random.normal(size=99).astype(np.float32), shape, strides)
+        expected = call(x.copy())
+        assert np.array_equal(call(x), expected)
+        out = as_strided(np.zeros(99, np.float32), shape, strides)
+        assert call(x, out=out) is out and np.array_equal(out, expected)
+        if name in ("softmax", "rms_norm", "rope", "attention", "linear"):
+            function = getattr(rapt, name)
+            more = {"attention": (x, x), "linear": (np.ones((4, 4), np.float32),), "rope": (FREQUENCIES, 3)}.get(
+                name, ()
+            )
+            assert np.array_equal(rapt.prepare(function, x, *more)(), expected)
 
 
 def test_subclasses_of_arrays(tmp_path: Path, random: Random) -> None:

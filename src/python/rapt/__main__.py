@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 
 from . import bits_version, isa, isa_status, isas, version
+from ._command import run
 from ._library import C
 from ._threads import thread_count
 
@@ -23,12 +25,13 @@ def report() -> str:
     return "\n".join(f"{name:10}  {text}" for name, text in rows.items() if text)
 
 
-def main() -> None:
+def main() -> int:
     argparse.ArgumentParser(
         prog="python -m rapt", description="says the version, the instruction-set levels, the threads and the library"
     ).parse_args()
     print(report())
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run(main))

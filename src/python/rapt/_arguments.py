@@ -18,7 +18,13 @@ def shown(x: object) -> str:
     try:
         return reprlib.repr(x)
     except ValueError:
-        return f"an {type(x).__name__} of too many digits"
+        return f"{a_thing(x)} of too many digits"
+
+
+def a_thing(x: object) -> str:
+    """The type of x with its article."""
+    name = type(x).__name__
+    return f"{'an' if name[:1] in 'aeioAEIO' else 'a'} {name}"
 
 
 def integer(x: Any, name: str, least: int = 0, most: float = LARGEST) -> int:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar, Union
 import numpy as np
 import numpy.typing as npt
 
+from ._arguments import a_thing
 from ._library import BF16, F16, F32, F64, I8, REPEAT, MatrixStrides, Strides
 
 Array = npt.NDArray[Any]
@@ -261,7 +262,7 @@ def as_output(x: Any, name: str = "out") -> Array:
     if isinstance(x, np.ndarray):
         return as_array(x, name)
     if not _is_tensor(x):
-        raise TypeError(f"{name} is a {type(x).__name__}, not an array")
+        raise TypeError(f"{name} is {a_thing(x)}, not an array")
     array = as_array(x, name)
     if not array.flags.writeable:
         raise ValueError(f"{name} is read-only, or its library has a DLPack before 1.0, which may not say that it is")
@@ -354,14 +355,15 @@ def _unit_stride(array: Array) -> bool:
 
 
 def _whole_strides(array: Array) -> bool:
-    return all(stride % array.itemsize == 0 for stride in array.strides)
+    """Of dimensions longer than 1. Nothing follows the stride of the others, which may be any number."""
+    return all(stride % array.itemsize == 0 for length, stride in zip(array.shape, array.strides) if length > 1)
 
 
 def _strides_fit(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
     if shape and shape[-1] > 1 and strides[-1] != itemsize or itemsize == 0:
         return False
-    for stride in strides:
-        if stride < 0 or stride % itemsize != 0:
+    for length, stride in zip(shape, strides):
+        if length > 1 and (stride < 0 or stride % itemsize != 0):
             return False
     return True
 

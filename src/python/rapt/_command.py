@@ -6,7 +6,7 @@ import argparse
 import hashlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,26 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--isa", help="an instruction-set level, such as avx2")
     result.add_argument("--version", action="version", version=f"rapt {version()}, bits {bits_version()}")
     return result
+
+
+def run(program: Callable[[], int]) -> int:
+    """A program's status, and 1 without a traceback where nobody reads what it says, or the disk is full."""
+    try:
+        try:
+            return program()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except OSError as error:
+        # What Python writes at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            print(f"{os.path.basename(sys.argv[0])}: {error.strerror}", file=sys.stderr)
+        return 1
+
+
+def attention_program() -> int:
+    return run(main)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

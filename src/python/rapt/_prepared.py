@@ -22,6 +22,8 @@ class Prepared(Generic[Result]):
     """A call with its arguments, which keeps every array of it alive. Calling it computes anew and gives the result.
 
     Every run writes the same memory: a result that is needed later is copied. Two threads must not run it at once.
+    copy.copy prepares the call again, over the same arrays; copy.deepcopy and pickle do so over copies of them. A result of
+    the copy has memory of its own, but for an `out`, which is one of the arrays.
 
     prepare makes it. What it is made of is for the modules that join prepare:
 
@@ -33,7 +35,7 @@ class Prepared(Generic[Result]):
     failed      failed(status, kept) raises the exception of a status
     """
 
-    __slots__ = ("_function", "_arguments", "_result", "_kept", "copied", "_failed")
+    __slots__ = ("_function", "_arguments", "_result", "_kept", "copied", "_failed", "_made_of")
 
     def __init__(
         self,
@@ -50,6 +52,7 @@ class Prepared(Generic[Result]):
         self._kept = kept
         self.copied = copied
         self._failed = failed
+        self._made_of: tuple[Any, ...] = ()
 
     def status(self) -> int:
         """Computes, without an exception for a status."""
@@ -62,6 +65,10 @@ class Prepared(Generic[Result]):
         return self._result
 
     run = __call__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy is prepared anew, because this has addresses of its own arrays."""
+        return _prepare_by_name, self._made_of
 
 
 _preparers: dict[Callable[..., Any], Callable[..., Prepared[Any]]] = {}
@@ -110,10 +117,14 @@ def prepare(function: Callable[..., Any], x: Any, *arguments: Any, **options: An
     array([[1., 0.]], dtype=float32)
     """
     is_function = isinstance(function, FunctionType)
-    preparer = _preparers.get(function) if is_function else None
-    if preparer is None:
+    if not is_function or function not in _preparers:
         raise TypeError(f"{function.__name__ if is_function else shown(function)} cannot be prepared")
-    call = preparer(**by_name(function, (x, *arguments), options))
+    return _prepare_by_name(function, by_name(function, (x, *arguments), options))
+
+
+def _prepare_by_name(function: Callable[..., Any], arguments: dict[str, Any]) -> Prepared[Any]:
+    call = _preparers[function](**arguments)
     if call.copied:
         raise ValueError(f"{call.copied} has strides that need a copy: a prepared call reads it where it is")
+    call._made_of = function, arguments
     return call
