@@ -10,6 +10,7 @@
 #include <numbers>
 #include <vector>
 
+#include "contract/activation_list.hpp"
 #include "support/bits.hpp"
 #include "support/effort.hpp"
 #include "support/every_level.hpp"
@@ -27,6 +28,30 @@ struct Activations {
   Activation<T> silu = Api<T>::silu, gelu = Api<T>::gelu, gelu_tanh = Api<T>::gelu_tanh;
 };
 
+template <class T>
+Activation<T> function_of(rapt_activation activation) {
+  switch (activation) {
+#define ACTIVATION(function, Class, number) \
+  case number:                              \
+    return Api<T>::function;
+#include "contract/activations.def"
+  }
+  return nullptr;
+}
+
+template <class T>
+auto gradient_of(rapt_activation activation) {
+  auto gradient = Api<T>::silu_backward;
+  switch (activation) {
+#define ACTIVATION(function, Class, number) \
+  case number:                              \
+    gradient = Api<T>::function##_backward; \
+    break;
+#include "contract/activations.def"
+  }
+  return gradient;
+}
+
 // Returns |got - exact| in units in the last place, less what a subnormal exponential loses.
 double ulps(float x, float got, double exact) {
   const double off = std::fabs(got - exact) - std::fabs(double{x}) * 0x1p-149;
@@ -40,9 +65,9 @@ double ulps(float x, float got, double exact) {
 TEST_CASE_TEMPLATE("special values of activations", T, float, double, F16, BF16) {
   using A = Number<T>;
   constexpr A infinity = std::numeric_limits<A>::infinity();
-  const Activations<T> all;
   on_every_level([&] {
-    for (const Activation<T> activation : {all.silu, all.gelu, all.gelu_tanh}) {
+    for (const rapt_activation number : rapt::activations) {
+      const Activation<T> activation = function_of<T>(number);
       const std::vector<T> x = {T(infinity), T(A(-0.0)), T(A(0)), T(-infinity),
                                 T(std::numeric_limits<A>::quiet_NaN())};
       std::vector<T> y(x.size());
@@ -90,7 +115,8 @@ TEST_CASE("accuracy of activations over all floats") {
 TEST_CASE_TEMPLATE("special values of gradients", T, float, double) {
   constexpr T infinity = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();
   on_every_level([&] {
-    for (const auto gradient : {Api<T>::silu_backward, Api<T>::gelu_backward, Api<T>::gelu_tanh_backward}) {
+    for (const rapt_activation number : rapt::activations) {
+      const auto gradient = gradient_of<T>(number);
       const std::vector<T> x = {infinity, -infinity, 0, T(-0.0), nan, 1}, dy = {3, 3, 3, 3, 3, nan};
       std::vector<T> dx(x.size());
       gradient(x.data(), dy.data(), dx.data(), x.size());
@@ -178,7 +204,7 @@ TEST_CASE_TEMPLATE("gated over the halves of a matrix is the activation times up
   using A = Number<T>;
   const std::vector<T> both = numbers<T>(rows * 2 * cols, 1);
   on_every_level([&] {
-    for (const int activation : {RAPT_SILU, RAPT_GELU, RAPT_GELU_TANH}) {
+    for (const rapt_activation activation : rapt::activations) {
       rapt_gated_options options = options_of<T>(activation);
       options.gate_stride = options.up_stride = 2 * cols;
       std::vector<T> y(rows * cols), in_place = both;
@@ -186,9 +212,7 @@ TEST_CASE_TEMPLATE("gated over the halves of a matrix is the activation times up
       options.y_stride = 2 * cols;
       REQUIRE(rapt_gated(in_place.data(), in_place.data() + cols, in_place.data() + cols, &options) ==
               RAPT_OK);
-      const auto activate = activation == RAPT_SILU   ? Api<A>::silu
-                            : activation == RAPT_GELU ? Api<A>::gelu
-                                                      : Api<A>::gelu_tanh;
+      const auto activate = function_of<A>(activation);
       for (std::size_t r = 0; r < rows; ++r) {
         for (std::size_t c = 0; c < cols; ++c) {
           const A gate = A(both[r * 2 * cols + c]), up = A(both[r * 2 * cols + cols + c]);
@@ -207,11 +231,9 @@ TEST_CASE_TEMPLATE("the gradients of gated are those of its parts", T, float, do
   const std::vector<T> gate = numbers<T>(rows * cols, 1), up = numbers<T>(rows * cols, 2),
                        dy = numbers<T>(rows * cols, 3);
   on_every_level([&] {
-    for (const int activation : {RAPT_SILU, RAPT_GELU, RAPT_GELU_TANH}) {
+    for (const rapt_activation activation : rapt::activations) {
       const rapt_gated_options options = options_of<T>(activation);
-      const auto backward = activation == RAPT_SILU   ? Api<T>::silu_backward
-                            : activation == RAPT_GELU ? Api<T>::gelu_backward
-                                                      : Api<T>::gelu_tanh_backward;
+      const auto backward = gradient_of<T>(activation);
       std::vector<T> dgate(rows * cols), dup(rows * cols), product(rows * cols), expected(rows * cols);
       REQUIRE(rapt_gated_backward(gate.data(), up.data(), dy.data(), dgate.data(), dup.data(), &options) ==
               RAPT_OK);

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/activation_list.hpp"
 #include "rapt/rapt.h"
 #include "support/bits.hpp"
 #include "support/effort.hpp"
@@ -178,7 +179,7 @@ void add_exponentials(std::vector<SweptKernel<T>> &kernels, const std::string &t
   kernels.push_back(swept_gradient<T, Api<T>::gelu_tanh_backward>("gelu_tanh_backward" + type));
   kernels.push_back({"gated_backward" + type, row, row, matrix, 1, [](const Operands<T> &at, Shape shape) {
                        const rapt_gated_options options =
-                           gated_row<T>(static_cast<int>(shape.cols % 3),
+                           gated_row<T>(rapt::activations[shape.cols % rapt::activation_count],
                                         shape.cols / 2);  // both gradients fit into the output
                        return std::uint64_t{rapt_gated_backward(at.first, at.second, at.second, at.out,
                                                                 at.out + options.cols, &options)};
@@ -216,7 +217,7 @@ std::vector<SweptKernel<T>> swept_kernels() {
     kernels.push_back(swept_map<T, Api<T>::gelu_tanh>("gelu_tanh" + type));
     kernels.push_back({"gated" + type, row, row, row, 1, [](const Operands<T> &at, Shape shape) {
                          const rapt_gated_options options =
-                             gated_row<T>(static_cast<int>(shape.cols % 3), shape.cols);
+                             gated_row<T>(rapt::activations[shape.cols % rapt::activation_count], shape.cols);
                          return std::uint64_t{rapt_gated(at.first, at.second, at.out, &options)};
                        }});
     kernels.push_back({"argmax" + type, row, none, none, 1, [](const Operands<T> &at, Shape shape) {

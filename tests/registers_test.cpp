@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/activation_list.hpp"
 #include "support/isa.hpp"
 #include "support/public_api.hpp"
 #include "support/watched_call.hpp"
@@ -53,7 +54,7 @@ void watch_kernels(std::size_t n, Watch &&watch) {
   watch("gelu_tanh_backward",
         [&](WatchedCall &call) { call(Api<T>::gelu_tanh_backward, a.data(), b.data(), out.data(), n); });
   watch("argmax", [&](WatchedCall &call) { call(Api<T>::argmax, a.data(), n); });
-  for (const int activation : {RAPT_SILU, RAPT_GELU, RAPT_GELU_TANH}) {
+  for (const rapt_activation activation : rapt::activations) {
     const rapt_gated_options gated = gated_row<T>(activation, n);
     watch("gated", [&](WatchedCall &call) { call(rapt_gated, a.data(), b.data(), out.data(), &gated); });
     watch("gated_backward", [&](WatchedCall &call) {

@@ -4,6 +4,7 @@
 #include "api/matrix.hpp"
 #include "api/read_options.hpp"
 #include "call/element.hpp"
+#include "contract/activation_list.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace rapt {
@@ -28,7 +29,9 @@ struct GatedRows {
     if (type < RAPT_TYPE_DEFAULT || type > (has_halves ? RAPT_BF16 : RAPT_F64)) return RAPT_BAD_TYPE;
     if (type == RAPT_TYPE_DEFAULT) options.type = RAPT_F32;
     element_size = size_of(options.type);
-    if (options.activation < RAPT_SILU || options.activation > RAPT_GELU_TANH) return RAPT_BAD_ACTIVATION;
+    if (options.activation < 0 || static_cast<std::size_t>(options.activation) >= activation_count) {
+      return RAPT_BAD_ACTIVATION;
+    }
     activation = static_cast<rapt_activation>(options.activation);
     for (std::ptrdiff_t *stride : {&options.gate_stride, &options.up_stride, &options.y_stride}) {
       if (*stride == 0 && options.rows > 1 && options.cols > std::size_t{PTRDIFF_MAX}) return RAPT_BAD_SIZE;

@@ -164,12 +164,10 @@ template <class E>
 [[gnu::flatten]] void gated(const E *gate, const E *up, E *y, std::size_t n, rapt_activation activation) {
   using A = rapt::Arithmetic<E>;
   switch (activation) {
-    case RAPT_SILU:
-      return map_with_constants<Gated<Silu<A>, E>>(gate, y, n, up);
-    case RAPT_GELU:
-      return map_with_constants<Gated<Gelu<A>, E>>(gate, y, n, up);
-    case RAPT_GELU_TANH:
-      return map_with_constants<Gated<GeluTanh<A>, E>>(gate, y, n, up);
+#define ACTIVATION(function, Class, number) \
+  case number:                              \
+    return map_with_constants<Gated<Class<A>, E>>(gate, y, n, up);
+#include "contract/activations.def"
   }
 }
 

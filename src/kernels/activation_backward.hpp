@@ -86,15 +86,24 @@ template <class A>
   map_with_constants<F>(x, dx, n, dy);
 }
 
+template <class A>
+auto backward_of(rapt_activation activation) {
+  switch (activation) {
+#define ACTIVATION(function, Class, number) \
+  case number:                              \
+    return function##_backward<A>;
+#include "contract/activations.def"
+  }
+  __builtin_unreachable();
+}
+
 // Works in blocks, so that what is between the functions stays in L1. dgate may be gate, and dup may be up.
 template <class A>
 void gated_backward(const A *gate, const A *up, const A *dy, A *dgate, A *dup, std::size_t n,
                     rapt_activation activation) {
   using S = simd<A>;
   constexpr std::size_t block = 2048 / sizeof(A);
-  const auto backward = activation == RAPT_SILU   ? silu_backward<A>
-                        : activation == RAPT_GELU ? gelu_backward<A>
-                                                  : gelu_tanh_backward<A>;
+  const auto backward = backward_of<A>(activation);
   alignas(64) A product[block];
   for (std::size_t i = 0; i < n; i += block) {
     const std::size_t k = n - i < block ? n - i : block;

@@ -1,4 +1,5 @@
 // Fuzzes the functions of vectors: of f32 and f64, and those that 16-bit elements also have.
+#include "contract/activation_list.hpp"
 #include "fuzz/support/fuzz_input.hpp"
 #include "fuzz/support/levels.hpp"
 #include "support/public_api.hpp"
@@ -55,7 +56,7 @@ void fuzz(FuzzInput &input) {
   const auto bytes = static_cast<std::ptrdiff_t>(n * sizeof(T));
   const RowsOfBytes output{has_output ? y : nullptr, bytes, 1, n * sizeof(T)};
   std::vector<T> before(x, x + n);
-  const rapt_gated_options options = gated_row<T>(static_cast<int>(n % 3), n);
+  const rapt_gated_options options = gated_row<T>(rapt::activations[n % rapt::activation_count], n);
 
   Number<T> value = 0;
   std::size_t index = 0;

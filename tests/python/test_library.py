@@ -6,12 +6,12 @@ import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import rapt
-from rapt import _library, _rope
+from rapt import _gated, _library, _rope
 from rapt._status import Status
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +62,13 @@ def test_numbers_are_those_of_the_header(tmp_path: Path) -> None:
     assert len(numbers) > 50
     lines = printed(tmp_path, "".join(f'printf("%lld\\n", (long long){name});' for name in numbers))
     assert [number for number, in lines] == list(numbers.values())
+
+
+def test_activations_are_those_of_the_list() -> None:
+    rows = re.findall(r"^ACTIVATION\((\w+),", (ROOT / "src/contract/activations.def").read_text(), re.M)
+    assert len(rows) >= 3 and _library.ACTIVATION == {name: number for number, name in enumerate(rows)}
+    assert list(get_args(_gated.Activation)) == rows
+    assert all(hasattr(rapt, name) and hasattr(rapt, f"{name}_backward") for name in rows)
 
 
 def test_every_function_of_the_header_is_declared() -> None:

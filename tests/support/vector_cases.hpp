@@ -2,6 +2,7 @@
 // through the public API.
 #pragma once
 
+#include "contract/activation_list.hpp"
 #include "support/kernel_memory.hpp"
 
 namespace rapt::test::drivers {
@@ -159,7 +160,7 @@ using GeluTanhBackward = GradientCase<T, Api<T>::gelu_tanh_backward>;
 // A problem's seed chooses the activation.
 template <class T>
 rapt_gated_options gated_options(const Problem &problem) {
-  return gated_row<T>(static_cast<int>(problem.seed % 3), problem.cols());
+  return gated_row<T>(activations[problem.seed % activation_count], problem.cols());
 }
 
 template <class T>

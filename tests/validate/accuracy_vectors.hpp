@@ -1,6 +1,7 @@
 // Measures the accuracy of dot, dot_rows, scale, exp, exp_sum, activations and their gradients, and judges argmax.
 #pragma once
 
+#include "contract/activation_list.hpp"
 #include "contract/fused.hpp"
 #include "validate/accuracy_parts.hpp"
 
@@ -291,12 +292,26 @@ using GeluTanhBackwardAccuracy = GradientAccuracy<T, GeluTanhSlope>;
 
 // What a problem's seed chooses, as the driver does.
 struct ChosenActivation {
-  std::uint64_t number;
-  explicit ChosenActivation(std::uint64_t seed) : number(seed % 3) {}
+  rapt_activation activation;
+  explicit ChosenActivation(std::uint64_t seed) : activation(activations[seed % activation_count]) {}
   Real value(Real x) const {
-    return number == 0 ? ExactSilu::value(x) : number == 1 ? ExactGelu::value(x) : ExactGeluTanh::value(x);
+    switch (activation) {
+#define ACTIVATION(function, Class, number) \
+  case number:                              \
+    return Exact##Class::value(x);
+#include "contract/activations.def"
+    }
+    return 0;
   }
-  double unit(Real x) const { return number == 2 ? ExactGeluTanh::unit(x) : 1; }
+  double unit(Real x) const {
+    switch (activation) {
+#define ACTIVATION(function, Class, number) \
+  case number:                              \
+    return Exact##Class::unit(x);
+#include "contract/activations.def"
+    }
+    return 0;
+  }
 };
 
 // The product adds a rounding to the bound of the activation. A relative error of one unit is up to two ULP.
@@ -332,9 +347,13 @@ struct GatedBackwardAccuracy {
 
   static double error_of_gate(const ChosenActivation &activation, T x, T product, Real got) {
     if (!std::isfinite(x) || !std::isfinite(product) || !std::isfinite(got)) return 0;
-    return activation.number == 0   ? SiluBackwardAccuracy<T>::error(x, product, got)
-           : activation.number == 1 ? GeluBackwardAccuracy<T>::error(x, product, got)
-                                    : GeluTanhBackwardAccuracy<T>::error(x, product, got);
+    switch (activation.activation) {
+#define ACTIVATION(function, Class, number) \
+  case number:                              \
+    return Class##BackwardAccuracy<T>::error(x, product, got);
+#include "contract/activations.def"
+    }
+    return 0;
   }
   static Judgement judge(const Problem &problem, Bits bits) {
     const auto [gate, up] = make_operands<T>(Family::two_vectors, problem);

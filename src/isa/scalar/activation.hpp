@@ -61,9 +61,13 @@ A gelu_one(const Reduction<A> &natural, A x) {
 
 template <class A>
 A activation_one(rapt_activation activation, const Reduction<A> &natural, A x) {
-  return activation == RAPT_SILU   ? silu_one(natural, x)
-         : activation == RAPT_GELU ? gelu_one(natural, x)
-                                   : gelu_tanh_one(natural, x);
+  switch (activation) {
+#define ACTIVATION(function, Class, number) \
+  case number:                              \
+    return function##_one(natural, x);
+#include "contract/activations.def"
+  }
+  __builtin_unreachable();
 }
 
 template <class A>
@@ -72,19 +76,36 @@ A limited(A x, A end) {
   return std::copysign(magnitude > end ? end : magnitude, x);
 }
 
+template <class A>
+A silu_slope(const Reduction<A> &natural, A x) {
+  using C = rapt::ActivationContract<A>;
+  return sigmoid(natural, x) * fused(limited(x, C::sigmoid_end), sigmoid(natural, -x), A(1));
+}
+
+template <class A>
+A gelu_slope(const Reduction<A> &natural, A x) {
+  using C = rapt::ActivationContract<A>;
+  const Normal<A> normal(natural, x);
+  return fused(std::copysign(normal.a, x), normal.e * C::density, normal.distribution);
+}
+
+template <class A>
+A gelu_tanh_slope(const Reduction<A> &natural, A x) {
+  using C = rapt::ActivationContract<A>;
+  const A v = gelu_tanh_argument(x), b = limited(x, C::tail_end), w = b * fused(b * b, C::slope, C::linear);
+  return sigmoid(natural, v) * fused(w, sigmoid(natural, -v), A(1));
+}
+
 // Returns the derivative of the activation at x.
 template <class A>
 A slope_one(rapt_activation activation, const Reduction<A> &natural, A x) {
-  using C = rapt::ActivationContract<A>;
-  if (activation == RAPT_GELU) {
-    const Normal<A> normal(natural, x);
-    return fused(std::copysign(normal.a, x), normal.e * C::density, normal.distribution);
+  switch (activation) {
+#define ACTIVATION(function, Class, number) \
+  case number:                              \
+    return function##_slope(natural, x);
+#include "contract/activations.def"
   }
-  if (activation == RAPT_SILU) {
-    return sigmoid(natural, x) * fused(limited(x, C::sigmoid_end), sigmoid(natural, -x), A(1));
-  }
-  const A v = gelu_tanh_argument(x), b = limited(x, C::tail_end), w = b * fused(b * b, C::slope, C::linear);
-  return sigmoid(natural, v) * fused(w, sigmoid(natural, -v), A(1));
+  __builtin_unreachable();
 }
 
 // Sets y[i] to the value of f for each widened element.

@@ -13,6 +13,7 @@ from ._library import ACTIVATION, BF16, C, F16, F32, F64, GatedOptions, check
 from ._pieces import PIECE, refuse_overlaps, rows_in_pieces
 from ._prepared import Prepared, joins
 
+# A test compares it with ACTIVATION, because a Literal has to be spelled out.
 Activation = Literal["silu", "gelu", "gelu_tanh"]
 
 
@@ -30,7 +31,7 @@ def _inputs(gate: Any, up: TensorLike) -> tuple[Rows, Rows, int]:
 
 def _options(rapt_type: int, activation: Activation, gate: Rows, up: Rows, y: Rows) -> GatedOptions:
     if activation is None:
-        raise TypeError("activation is None, not one of silu, gelu, gelu_tanh")
+        raise TypeError(f"activation is None, not one of {', '.join(ACTIVATION)}")
     return GatedOptions(
         type=rapt_type,
         activation=choice(ACTIVATION, "activation", activation),

@@ -292,7 +292,7 @@ for _type, _number in _VECTOR_TYPES.items():
     _declare(f"dot_{_type}", _number, c_void_p, c_void_p, c_size_t)
     _declare(f"dot_rows_{_type}", None, c_void_p, c_void_p, c_ssize_t, c_size_t, c_size_t, _number, c_void_p)
     _declare(f"scale_{_type}", None, c_void_p, _number, c_void_p, c_size_t)
-    for _name in ("silu", "gelu", "gelu_tanh"):
+    for _name in ACTIVATION:
         _declare(f"{_name}_{_type}", None, c_void_p, c_void_p, c_size_t)
     _declare(f"argmax_{_type}", c_size_t, c_void_p, c_size_t)
     for _name in ("softmax", "log_softmax"):

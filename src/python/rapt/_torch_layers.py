@@ -15,6 +15,7 @@ import rapt
 
 from ._arrays import TensorLike
 from ._gated import Activation
+from ._library import ACTIVATION
 from ._rope import Layout
 from ._threads import thread_count
 from ._torch_tensors import check_tensor, check_tensors, differentiable_once, summed_to, widened
@@ -211,8 +212,8 @@ def rope(
     return y
 
 
-_FORWARDS = {"silu": rapt.silu, "gelu": rapt.gelu, "gelu_tanh": rapt.gelu_tanh}
-_BACKWARDS = {"silu": rapt.silu_backward, "gelu": rapt.gelu_backward, "gelu_tanh": rapt.gelu_tanh_backward}
+_FORWARDS = {name: getattr(rapt, name) for name in ACTIVATION}
+_BACKWARDS = {name: getattr(rapt, f"{name}_backward") for name in ACTIVATION}
 
 
 class _Activated(torch.autograd.Function):

@@ -25,7 +25,7 @@ from ._arrays import (
     refuse_overlap,
     writable,
 )
-from ._library import BF16, C, F16, F32, F64
+from ._library import ACTIVATION, BF16, C, F16, F32, F64
 from ._pieces import PIECE, in_pieces, run_all
 
 _BLOCK = 1 << 16  # elements of a copy in f32, and at least of a piece
@@ -51,9 +51,8 @@ def _functions(name: str, types: tuple[int, ...]) -> dict[int, Any]:
     return {rapt_type: getattr(C, f"rapt_{name}_{SUFFIXES[rapt_type]}") for rapt_type in types}
 
 
-_FUNCTIONS = {name: _functions(name, _FLOATING) for name in ("scale", "silu", "gelu", "gelu_tanh", "argmax")} | {
-    name: _functions(name, (F32, F64))
-    for name in ("exp", "exp_sum", "silu_backward", "gelu_backward", "gelu_tanh_backward")
+_FUNCTIONS = {name: _functions(name, _FLOATING) for name in ("scale", *ACTIVATION, "argmax")} | {
+    name: _functions(name, (F32, F64)) for name in ("exp", "exp_sum", *(f"{name}_backward" for name in ACTIVATION))
 }
 
 
