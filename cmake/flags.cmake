@@ -17,6 +17,14 @@ else()
 endif()
 list(APPEND RAPT_NUMERIC_FLAGS -fno-fast-math -fmath-errno -fno-rounding-math -ffp-contract=off -fno-lto)
 
+# rapt_sources_of(result folder...): the C++ files of folders of the checkout, whose path may have a bracket.
+function(rapt_sources_of result)
+  string(REGEX REPLACE "([][*?])" "[\\1]" root "${PROJECT_SOURCE_DIR}")
+  list(TRANSFORM ARGN REPLACE "(.+)" "${root}/\\1/*.cpp" OUTPUT_VARIABLE patterns)
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+  set(${result} "${sources}" PARENT_SCOPE)
+endfunction()
+
 # rapt_set_last_flags(sources flag...): the options of a source file follow those of targets, directories and the
 # command line. CMake drops none of them as a repetition.
 function(rapt_set_last_flags sources)

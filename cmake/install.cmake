@@ -19,7 +19,12 @@ if(NOT RAPT_INSTALL)
 endif()
 
 list(GET component 1 development)
-install(TARGETS rapt EXPORT rapt-targets
+# Archive and shared library in one prefix: each has its own file of targets, and rapt-config.cmake chooses.
+set(kind static)
+if(BUILD_SHARED_LIBS)
+  set(kind shared)
+endif()
+install(TARGETS rapt EXPORT rapt-${kind}-targets
         ARCHIVE ${component} LIBRARY ${RAPT_library} NAMELINK_COMPONENT ${development} RUNTIME ${RAPT_library})
 install(DIRECTORY include/rapt DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" ${component})
 if(NOT RAPT_PACKAGE)
@@ -27,10 +32,10 @@ if(NOT RAPT_PACKAGE)
 endif()
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/rapt")
-install(EXPORT rapt-targets NAMESPACE rapt:: DESTINATION "${package_dir}" ${component})
-export(EXPORT rapt-targets NAMESPACE rapt:: FILE "${PROJECT_BINARY_DIR}/rapt-targets.cmake")
+install(EXPORT rapt-${kind}-targets NAMESPACE rapt:: DESTINATION "${package_dir}" ${component})
+export(EXPORT rapt-${kind}-targets NAMESPACE rapt:: FILE "${PROJECT_BINARY_DIR}/rapt-${kind}-targets.cmake")
 configure_package_config_file(cmake/rapt-config.cmake.in "${PROJECT_BINARY_DIR}/rapt-config.cmake"
-                              INSTALL_DESTINATION "${package_dir}")
+                              INSTALL_DESTINATION "${package_dir}" NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/rapt-config-version.cmake"
                                  COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/rapt-config.cmake" "${PROJECT_BINARY_DIR}/rapt-config-version.cmake"
@@ -57,5 +62,8 @@ if(NOT BUILD_SHARED_LIBS)
   set(rapt_pc_libs " -lm")
   set(rapt_pc_private_libs)
 endif()
-configure_file(cmake/rapt.pc.in "${PROJECT_BINARY_DIR}/rapt.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/rapt.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${component})
+# The name of the library may have a postfix (CMAKE_DEBUG_POSTFIX), which is known after the whole configuration.
+configure_file(cmake/rapt.pc.in "${PROJECT_BINARY_DIR}/CMakeFiles/rapt.pc.in" @ONLY)
+set(rapt_pc "${PROJECT_BINARY_DIR}${RAPT_CLOSED_FOLDER}/rapt.pc")
+file(GENERATE OUTPUT "${rapt_pc}" INPUT "${PROJECT_BINARY_DIR}/CMakeFiles/rapt.pc.in")
+install(FILES "${rapt_pc}" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${component})

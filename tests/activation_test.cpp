@@ -335,7 +335,7 @@ TEST_CASE_TEMPLATE("argmax is the first of the largest, or the first NaN", T, fl
   const T nan = T(std::numeric_limits<A>::quiet_NaN());
   on_every_level([&] {
     CHECK(Api<T>::argmax(nullptr, 0) == SIZE_MAX);
-    for (const std::size_t n : {1, 2, 7, 16, 33, 100, 5000}) {
+    for (const std::size_t n : {1u, 2u, 7u, 16u, 33u, 100u, 5000u}) {
       std::vector<T> x(n, T(-infinity));
       CHECK(Api<T>::argmax(x.data(), n) == 0);
       for (std::size_t i = n; i-- > 0; i = i > 40 ? i - i / 5 : i) {

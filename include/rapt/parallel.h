@@ -1,6 +1,6 @@
 /** \file
  * Runs attention, its gradient and linear layers on the caller's threads, for C99 and C++11: OpenMP, or any pool
- * by a callback. It has only static inline functions over rapt.h, and adds no symbol to the library.
+ * by a callback. It has only inline functions over rapt.h, and adds no symbol to the library.
  *
  * A pool is a function that calls body(context, 0) to body(context, count - 1), on any threads and in any order.
  * It returns when all of these calls have ended. What the bodies have written must then be visible to the caller,
@@ -105,19 +105,19 @@ struct raptp_work {
   rapt_status status;                  /* atomic: the first that is not RAPT_OK */
 };
 
-static inline size_t raptp_min(size_t a, size_t b) { return a < b ? a : b; }
+RAPT_INLINE size_t raptp_min(size_t a, size_t b) { return a < b ? a : b; }
 
-static inline size_t raptp_threads(const rapt_pool *pool) {
+RAPT_INLINE size_t raptp_threads(const rapt_pool *pool) {
   return pool && pool->parallel_for && pool->threads > 1 ? pool->threads : 1;
 }
 
 /* Returns the first task of a run. The runs are as long as each other, or one task longer. */
-static inline size_t raptp_first_task(const struct raptp_work *work, size_t run) {
+RAPT_INLINE size_t raptp_first_task(const struct raptp_work *work, size_t run) {
   return work->tasks / work->runs * run + raptp_min(run, work->tasks % work->runs);
 }
 
 /* A body takes a workspace by a counter, not by its index, so that two bodies never share one. */
-static inline void raptp_body(void *context, size_t index) {
+RAPT_INLINE void raptp_body(void *context, size_t index) {
   struct raptp_work *const work = RAPTP_CAST(struct raptp_work *, context);
   const size_t mine = __atomic_fetch_add(&work->workspaces_taken, 1, __ATOMIC_RELAXED);
   (void)index;
@@ -136,20 +136,20 @@ static inline void raptp_body(void *context, size_t index) {
   }
 }
 
-static inline size_t raptp_workspace_stride(size_t bytes) {
+RAPT_INLINE size_t raptp_workspace_stride(size_t bytes) {
   return bytes / 64 * 64 + 128; /* no two workspaces share a line of the cache, wherever malloc begins */
 }
 
 /* Returns memory for `bytes`, and for `count` workspaces behind them; or null. */
-static inline char *raptp_allocate(size_t bytes, size_t count, size_t workspace_bytes) {
+RAPT_INLINE char *raptp_allocate(size_t bytes, size_t count, size_t workspace_bytes) {
   const size_t stride = raptp_workspace_stride(workspace_bytes), most = PTRDIFF_MAX;
   if (bytes > most / 2 || count > most / 2 / stride) return RAPTP_NULL;
   return RAPTP_CAST(char *, malloc(raptp_workspace_stride(bytes) + count * stride));
 }
 
 /* Runs all tasks. Without tasks, one empty run checks the arguments. */
-static inline rapt_status raptp_run_tasks(const struct raptp_call *call, size_t tasks, size_t runs,
-                                          char *workspaces, const rapt_pool *pool) {
+RAPT_INLINE rapt_status raptp_run_tasks(const struct raptp_call *call, size_t tasks, size_t runs,
+                                        char *workspaces, const rapt_pool *pool) {
   struct raptp_work work;
   work.call = call;
   work.tasks = tasks;
@@ -165,36 +165,33 @@ static inline rapt_status raptp_run_tasks(const struct raptp_call *call, size_t 
 }
 
 /* Returns enough runs to balance tasks of different length. Every run checks the arguments again. */
-static inline size_t raptp_balanced_runs(size_t tasks, size_t threads) {
+RAPT_INLINE size_t raptp_balanced_runs(size_t tasks, size_t threads) {
   if (threads == 1) return 1;
   return threads > tasks / 8 ? tasks : threads * 8;
 }
 
-static inline rapt_status raptp_whole(const struct raptp_call *a, size_t first, size_t last,
-                                      void *workspace) {
+RAPT_INLINE rapt_status raptp_whole(const struct raptp_call *a, size_t first, size_t last, void *workspace) {
   return rapt_attention_run(a->q, a->k, a->v, a->out, a->options, first, last, workspace, a->workspace_bytes);
 }
 
-static inline rapt_status raptp_partial(const struct raptp_call *a, size_t first, size_t last,
-                                        void *workspace) {
+RAPT_INLINE rapt_status raptp_partial(const struct raptp_call *a, size_t first, size_t last,
+                                      void *workspace) {
   return rapt_attention_partial(a->q, a->k, a->v, a->partials, a->options, first, last, workspace,
                                 a->workspace_bytes);
 }
 
-static inline rapt_status raptp_merge(const struct raptp_call *a, size_t first, size_t last,
-                                      void *workspace) {
+RAPT_INLINE rapt_status raptp_merge(const struct raptp_call *a, size_t first, size_t last, void *workspace) {
   return rapt_attention_merge(a->partials, a->out, a->options, first, last, workspace, a->workspace_bytes);
 }
 
-static inline rapt_status raptp_backward(const struct raptp_call *a, size_t first, size_t last,
-                                         void *workspace) {
+RAPT_INLINE rapt_status raptp_backward(const struct raptp_call *a, size_t first, size_t last,
+                                       void *workspace) {
   return rapt_attention_backward_run(a->q, a->k, a->v, a->options, a->gradients, first, last, workspace,
                                      a->workspace_bytes);
 }
 
 /* The tasks of all layers, one layer after the other. An empty run checks every layer. */
-static inline rapt_status raptp_linear(const struct raptp_call *a, size_t first, size_t last,
-                                       void *workspace) {
+RAPT_INLINE rapt_status raptp_linear(const struct raptp_call *a, size_t first, size_t last, void *workspace) {
   rapt_status status = RAPT_OK;
   for (size_t i = 0; i < a->layer_count && status == RAPT_OK; ++i) {
     const rapt_linear_work *const of = &a->layers[i];
@@ -218,7 +215,7 @@ static inline rapt_status raptp_linear(const struct raptp_call *a, size_t first,
  *
  * In a child of fork(), gcc's OpenMP waits for ever if the parent has used it: that is how libgomp is. Such a child
  * needs another pool, or one thread, or must call exec first. */
-static inline void rapt_parallel_openmp(void *pool, size_t count, rapt_parallel_body body, void *context) {
+RAPT_INLINE void rapt_parallel_openmp(void *pool, size_t count, rapt_parallel_body body, void *context) {
   const int threads = RAPTP_CAST(int, raptp_min(count, INT_MAX));
   (void)pool;
 #pragma omp parallel for schedule(static, 1) num_threads(threads)
@@ -227,7 +224,7 @@ static inline void rapt_parallel_openmp(void *pool, size_t count, rapt_parallel_
 
 /** Returns the pool of OpenMP, with up to this many threads: omp_get_max_threads(), for example. Like
  * rapt_parallel_openmp(), it needs -fopenmp. */
-static inline rapt_pool rapt_openmp_pool(size_t threads) {
+RAPT_INLINE rapt_pool rapt_openmp_pool(size_t threads) {
   rapt_pool pool;
   pool.parallel_for = rapt_parallel_openmp;
   pool.pool = RAPTP_NULL;
@@ -242,9 +239,9 @@ static inline rapt_pool rapt_openmp_pool(size_t threads) {
  *
  * Memory: rapt_attention_workspace() bytes for each thread that gets work, and the partial results of
  * rapt_attention_partial_tasks() if it splits the keys. */
-static inline rapt_status rapt_parallel_attention(const void *q, const void *k, const void *v, void *out,
-                                                  const rapt_attention_options *options,
-                                                  const rapt_pool *pool) {
+RAPT_INLINE rapt_status rapt_parallel_attention(const void *q, const void *k, const void *v, void *out,
+                                                const rapt_attention_options *options,
+                                                const rapt_pool *pool) {
   const size_t threads = raptp_threads(pool);
   struct raptp_call a;
   size_t tasks = 0, partial_tasks = 0, length = 0;
@@ -288,10 +285,10 @@ static inline rapt_status rapt_parallel_attention(const void *q, const void *k, 
  * of consecutive tasks.
  *
  * Memory: rapt_attention_backward_workspace() bytes for each thread that gets work. */
-static inline rapt_status rapt_parallel_attention_backward(const void *q, const void *k, const void *v,
-                                                           const rapt_attention_options *options,
-                                                           const rapt_attention_gradients *gradients,
-                                                           const rapt_pool *pool) {
+RAPT_INLINE rapt_status rapt_parallel_attention_backward(const void *q, const void *k, const void *v,
+                                                         const rapt_attention_options *options,
+                                                         const rapt_attention_gradients *gradients,
+                                                         const rapt_pool *pool) {
   struct raptp_call a;
   size_t tasks = 0;
   rapt_status status = rapt_attention_backward_workspace(options, &a.workspace_bytes);
@@ -318,8 +315,8 @@ static inline rapt_status rapt_parallel_attention_backward(const void *q, const 
  * one whose arrays are. A count of 0 succeeds.
  *
  * Memory: the largest rapt_linear_workspace() for each thread that gets work, and 8 bytes for each layer. */
-static inline rapt_status rapt_parallel_linear(const rapt_linear_work *layers, size_t count,
-                                               const rapt_pool *pool) {
+RAPT_INLINE rapt_status rapt_parallel_linear(const rapt_linear_work *layers, size_t count,
+                                             const rapt_pool *pool) {
   struct raptp_call a;
   rapt_status status = RAPT_OK;
   if (count == 0) return RAPT_OK;

@@ -101,8 +101,8 @@ rapt_status set_pointee_types(rapt_attention_options &o) {
 template <class Parts, class Run>
 rapt_status run_parts(std::size_t tasks, std::size_t runs, std::size_t threads, std::size_t workspace_bytes,
                       const Parts &parts, const Run &run) {
-  runs = std::max<std::size_t>(1, std::min(runs, tasks));
-  threads = std::max<std::size_t>(1, std::min(threads, runs));
+  runs = (std::max<std::size_t>)(1, (std::min)(runs, tasks));
+  threads = (std::max<std::size_t>)(1, (std::min)(threads, runs));
   // The workspaces are allocated before `parts` runs, because an exception on one of its threads would end
   // the program.
   std::vector<std::unique_ptr<std::byte[]> > workspaces(threads);
@@ -154,8 +154,8 @@ rapt_status parallel_attention(Q q, K k, V v, Out out, const rapt_attention_opti
     return rapt_attention_run(q, k, v, out, &o, first, last, workspace, bytes);
   };
   if (tasks >= threads || partial_tasks <= tasks) {
-    return detail::run_parts(tasks, std::min(threads, tasks) * detail::runs_per_thread, threads, bytes, parts,
-                             whole);
+    return detail::run_parts(tasks, (std::min)(threads, tasks) * detail::runs_per_thread, threads, bytes,
+                             parts, whole);
   }
   // The partial calls do not get the output, and the merge does not get the inputs. So this empty run checks
   // all arguments.
@@ -216,13 +216,13 @@ rapt_status parallel_linear(std::span<const LinearWork> layers, std::size_t thre
     if (status == RAPT_OK && tasks > SIZE_MAX - first_task[i]) status = RAPT_BAD_SIZE;
     if (status != RAPT_OK) return status;
     first_task[i + 1] = first_task[i] + tasks;
-    bytes = std::max(bytes, of_layer);
+    bytes = (std::max)(bytes, of_layer);
   }
   const auto run = [&](std::size_t first, std::size_t last, void *workspace) {
     rapt_status status = RAPT_OK;
     for (std::size_t i = 0; i < layers.size() && status == RAPT_OK; ++i) {
       const LinearWork &of = layers[i];
-      const std::size_t begin = std::max(first, first_task[i]), end = std::min(last, first_task[i + 1]);
+      const std::size_t begin = (std::max)(first, first_task[i]), end = (std::min)(last, first_task[i + 1]);
       if (first == last) {  // an empty run checks every layer
         status = rapt_linear_run(of.x, of.w, of.y, of.options, 0, 0, workspace, bytes);
       } else if (begin < end) {
@@ -235,7 +235,7 @@ rapt_status parallel_linear(std::span<const LinearWork> layers, std::size_t thre
   const std::size_t tasks = first_task.back();
   const rapt_status status = detail::run_parts(0, 1, 1, bytes, parts, run);
   if (status != RAPT_OK || tasks == 0) return status;
-  return detail::run_parts(tasks, std::min(threads, tasks) * detail::runs_per_thread, threads, bytes, parts,
+  return detail::run_parts(tasks, (std::min)(threads, tasks) * detail::runs_per_thread, threads, bytes, parts,
                            run);
 }
 

@@ -80,6 +80,13 @@
 #define RAPT_API
 #endif
 
+/* A C++ module exports only functions with external linkage. In C, `inline` alone would need a definition elsewhere. */
+#ifdef __cplusplus
+#define RAPT_INLINE inline
+#else
+#define RAPT_INLINE static inline
+#endif
+
 /** The header's version; rapt_version() is the library's. */
 #define RAPT_VERSION_MAJOR 0
 /** Grows with new functions, and may change bits. */
@@ -321,13 +328,13 @@ typedef struct rapt_strides {
 #define RAPT_STRIDE(elements) ((ptrdiff_t)(elements))
 #endif
 /** Returns the strides of contiguous [batch][heads][tokens][dim]. */
-static inline rapt_strides rapt_strides_bhtd(size_t heads, size_t tokens, size_t dim) {
+RAPT_INLINE rapt_strides rapt_strides_bhtd(size_t heads, size_t tokens, size_t dim) {
   const rapt_strides strides = {RAPT_STRIDE(heads * tokens * dim), RAPT_STRIDE(tokens * dim),
                                 RAPT_STRIDE(dim)};
   return strides;
 }
 /** Returns the strides of contiguous [batch][tokens][heads][dim]. */
-static inline rapt_strides rapt_strides_bthd(size_t heads, size_t tokens, size_t dim) {
+RAPT_INLINE rapt_strides rapt_strides_bthd(size_t heads, size_t tokens, size_t dim) {
   const rapt_strides strides = {RAPT_STRIDE(heads * tokens * dim), RAPT_STRIDE(dim),
                                 RAPT_STRIDE(heads * dim)};
   return strides;

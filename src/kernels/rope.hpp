@@ -79,6 +79,12 @@ class Turns {
   double sine_factor_, cosine_factor_;
 };
 
+// Returns the r-th of rows that are `step` apart.
+template <class E>
+[[gnu::always_inline]] inline E *row_at(E *first, std::size_t r, std::ptrdiff_t step) {
+  return first + static_cast<std::ptrdiff_t>(r) * step;
+}
+
 // Pairs are elements i and i + distance. The table of a token has the cosines, and then the sines.
 template <class A>
 struct InHalves {
@@ -100,8 +106,8 @@ struct InHalves {
     std::size_t i = 0;
     for (; pairs - i >= S::width; i += S::width) {
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        const E *const from = x + r * x_step + i;
-        E *const to = y + r * y_step + i;
+        const E *const from = row_at(x, r, x_step) + i;
+        E *const to = row_at(y, r, y_step) + i;
         batch a = S::load(from), b = S::load(from + distance);
         one(table + i, padded, a, b);
         S::store(to, a);
@@ -111,8 +117,8 @@ struct InHalves {
     if (i == pairs) return;
     const std::size_t left = pairs - i;
     unroll<rows>([&](auto r) __attribute__((always_inline)) {
-      const E *const from = x + r * x_step + i;
-      E *const to = y + r * y_step + i;
+      const E *const from = row_at(x, r, x_step) + i;
+      E *const to = row_at(y, r, y_step) + i;
       batch a = S::load_first(from, left), b = S::load_first(from + distance, left);
       one(table + i, padded, a, b);
       S::store_first(to, a, left);
@@ -158,13 +164,13 @@ struct InPairs {
     std::size_t i = 0;
     for (; n - i >= S::width; i += S::width) {
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        S::store(y + r * y_step + i, one(table + i, padded, S::load(x + r * x_step + i)));
+        S::store(row_at(y, r, y_step) + i, one(table + i, padded, S::load(row_at(x, r, x_step) + i)));
       });
     }
     if (i == n) return;
     unroll<rows>([&](auto r) __attribute__((always_inline)) {
-      const batch v = S::load_first(x + r * x_step + i, n - i);
-      S::store_first(y + r * y_step + i, one(table + i, padded, v), n - i);
+      const batch v = S::load_first(row_at(x, r, x_step) + i, n - i);
+      S::store_first(row_at(y, r, y_step) + i, one(table + i, padded, v), n - i);
     });
   }
 
@@ -230,7 +236,8 @@ class Rope {
     const std::size_t outer = tokens_inside ? o.heads : count, inner = tokens_inside ? count : o.heads;
     const std::ptrdiff_t x_step = tokens_inside ? of_x.token : of_x.head,
                          y_step = tokens_inside ? of_y.token : of_y.head;
-    const std::size_t table_step = row(1) - row(0), inner_table_step = tokens_inside ? table_step : 0;
+    const std::size_t table_step = padded_ * Layout::numbers_per_pair,
+                      inner_table_step = tokens_inside ? table_step : 0;
     for (std::size_t i = 0; i < outer; ++i) {
       const std::size_t head = tokens_inside ? i : 0, t = tokens_inside ? 0 : i;
       const E *x = call_.x_at<E>(item, head, token + t) + first;
@@ -239,9 +246,10 @@ class Rope {
       const auto turn_rows = [&](auto rows) __attribute__((always_inline)) {
         Layout::template turn<rows>(x, x_step, y, y_step, pairs, chunk, padded_, table);
         if (copies_rest) [[unlikely]]
-          unroll<rows>([&](auto r) { copy_rest(x + r * x_step - first, y + r * y_step - first); });
-        x += rows * x_step;
-        y += rows * y_step;
+          unroll<rows>(
+              [&](auto r) { copy_rest(row_at(x, r, x_step) - first, row_at(y, r, y_step) - first); });
+        x = row_at(x, rows, x_step);
+        y = row_at(y, rows, y_step);
         table += inner_table_step;
       };
       std::size_t j = 0;

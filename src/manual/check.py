@@ -17,7 +17,7 @@ from reference import names_of_torch
 
 VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 TITLES = r"Public (Members|Functions)|Values:"  # of the parts of a struct or enum, which describe nothing
-NOT_PUBLIC = {"RAPT_API", "RAPT_STRIDE"}
+NOT_PUBLIC = {"RAPT_API", "RAPT_INLINE", "RAPT_STRIDE"}
 
 
 class Page(HTMLParser):
@@ -98,7 +98,7 @@ def fields(body: str) -> Iterator[str]:
 def names_of_c(text: str) -> Iterator[str]:
     yield from set(re.findall(r"^#define (RAPT_\w+)(?<!_H)\b", text, re.M)) - NOT_PUBLIC
     text = re.sub(r"^#.*(?:\\\n.*)*", "", text, flags=re.M)
-    yield from re.findall(r"^(?:RAPT_API|static inline) [^;{(]*?\b(rapt_\w+)\(", text, re.M)
+    yield from re.findall(r"^(?:RAPT_API|RAPT_INLINE) [^;{(]*?\b(rapt_\w+)\(", text, re.M)
     yield from re.findall(r"^typedef (?!struct|enum)[^;(]*?(\w+);", text, re.M)
     yield from re.findall(r"^typedef [^;(]*\(\*(\w+)\)\(", text, re.M)
     for name, body in re.findall(r"^typedef struct \w+ \{(.*?)^\} (\w+);", text, re.M | re.S):

@@ -63,7 +63,7 @@ def _declarations(part: str) -> str:
     part = re.sub(r"/\*.*?\*/", "", part, flags=re.S)
     kinds = {
         "define": r"#define (RAPT_\w+)",
-        "function": r"(?:RAPT_API|static inline) [^;{(]*?\b(rapt_\w+)\(",
+        "function": r"(?:RAPT_API|RAPT_INLINE) [^;{(]*?\b(rapt_\w+)\(",
         "typedef": r"typedef (?!struct|enum)[^;(]*(?:\(\*|\b)(\w+)(?:;|\)\()",
         "struct": r"typedef struct (\w+) \{",
         "enum": r"enum (\w+) \{",
@@ -74,7 +74,7 @@ def _declarations(part: str) -> str:
     return "".join(
         f".. doxygen{kind}:: {name}\n" + ("   :members:\n" if kind == "struct" else "") + "\n"
         for _, kind, name in sorted(places)
-        if name not in ("RAPT_API", "RAPT_STRIDE") and not name.endswith("_H")
+        if name not in ("RAPT_API", "RAPT_INLINE", "RAPT_STRIDE") and not name.endswith("_H")
     )
 
 

@@ -175,7 +175,7 @@ test_pkg_config() {
     )
     run_program "$kind, pkg-config $libs" env "LD_LIBRARY_PATH=$libdir" "$folder/app"
   done
-  if [[ $kind != static && $(pkg-config --libs rapt) == *-lm* ]]; then fail "pkg-config: a user of librapt.so does not need libm"; fi
+  if [[ $kind =~ ^(shared|absolute)$ && $(pkg-config --libs rapt) == *-lm* ]]; then fail "pkg-config: a user of librapt.so does not need libm"; fi
 }
 
 # Installs in one place and moves the tree to another: nothing in an installed tree may name the first place. The tree is
@@ -223,6 +223,31 @@ build_in "$work_dir/shared" --target rapt
 install_moved "$work_dir/shared" shared
 test_installed shared "$work_dir/shared-prefix"
 
+# Both in one prefix: a component chooses, or BUILD_SHARED_LIBS of the project that asks.
+# finds TEXT PREFIX [CMAKE_ARGUMENT...]
+finds() {
+  local text=$1 prefix=$2 build=$work_dir/components
+  shift 2
+  rm -rf "$build"
+  quietly "$build.log" "$cmake" -S "$consumer_dir/components" -B "$build" -G "$generator" "${compilers[@]}" "-DCMAKE_PREFIX_PATH=$prefix" "$@"
+  tr -s ' \n' ' ' <"$build.log" | grep -qF -- "-- $text" || { cat "$build.log"; fail "find_package with $* did not say: $text"; }
+  echo "-- find_package $*: $text"
+}
+rm -rf "$work_dir/both-prefix"
+for build in "$static_build" "$work_dir/shared"; do
+  quietly "$work_dir/both-install.log" "$cmake" --install "$build" --prefix "$work_dir/both-prefix"
+done
+finds "found: STATIC_LIBRARY" "$work_dir/both-prefix"
+finds "found: SHARED_LIBRARY" "$work_dir/both-prefix" -DBUILD_SHARED_LIBS=ON
+finds "found: STATIC_LIBRARY" "$work_dir/both-prefix" -DRAPT_COMPONENTS=static -DBUILD_SHARED_LIBS=ON
+finds "found: SHARED_LIBRARY" "$work_dir/both-prefix" -DRAPT_COMPONENTS=shared
+finds "not found: rapt::rapt is one library: ask for the component static or for shared" "$work_dir/both-prefix" \
+  "-DRAPT_COMPONENTS=static;shared"
+finds "not found: rapt has no component python: static and shared are the components" "$work_dir/both-prefix" -DRAPT_COMPONENTS=python
+finds "found: STATIC_LIBRARY" "$work_dir/static-prefix" -DBUILD_SHARED_LIBS=ON
+finds "found: SHARED_LIBRARY" "$work_dir/shared-prefix"
+finds "not found: $work_dir/static-prefix/lib/cmake/rapt belongs to no shared library of rapt" "$work_dir/static-prefix" -DRAPT_COMPONENTS=shared
+
 # The same build with absolute folders, which distributions choose. It then goes back to what install_moved expects.
 # CMake refuses headers below the sources, where tests/run has its builds.
 temporary=$(mktemp -d)
@@ -253,6 +278,9 @@ build=$work_dir/add_subdirectory
 configure "$consumer_dir/add_subdirectory" "$build" "-DRAPT_SOURCE_DIR=$source_dir" -DCMAKE_INSTALL_LIBDIR=lib -DRAPT_LEVELS=scalar
 build_in "$build"
 run_program "add_subdirectory, C" "$build/c_program"
+# The project's own names, CMake's and rapt's, and no option for all libraries of the project.
+foreign=$(sed -nE 's/^([A-Za-z][A-Za-z0-9_]*):.*/\1/p' "$build/CMakeCache.txt" | grep -vE '^(CMAKE|RAPT|rapt|user)_' || true)
+[[ -z $foreign ]] || fail "a project that adds rapt finds in its cache: $foreign"
 run_program "add_subdirectory, C++" "$build/cpp_program"
 
 configure "$consumer_dir/find_user" "$work_dir/user-of-build" "-DCMAKE_PREFIX_PATH=$build;$build/rapt"
@@ -275,20 +303,24 @@ if command -v ninja >/dev/null; then
   build=$work_dir/configurations
   if [[ ! -f $build/configured ]]; then
     CXX="env $cxx" quietly "$build.log" "$cmake" -S "$source_dir" -B "$build" -G "Ninja Multi-Config" \
-      "-DCMAKE_C_COMPILER=$cc" "-DCMAKE_CXX_FLAGS=$checks" -DRAPT_LEVELS=scalar -DRAPT_BUILD_VALIDATE=OFF
+      "-DCMAKE_C_COMPILER=$cc" "-DCMAKE_CXX_FLAGS=$checks" -DCMAKE_DEBUG_POSTFIX=-debug -DCMAKE_INSTALL_LIBDIR=lib \
+      -DRAPT_LEVELS=scalar -DRAPT_BUILD_VALIDATE=OFF
     touch "$build/configured"
   fi
   rm -rf "$work_dir/multi-prefix"
   for config in Debug Release; do
     build_in "$build" --config $config
     quietly "$build.log" "$cmake" --install "$build" --config $config --prefix "$work_dir/multi-prefix"
+    test_pkg_config "multi-$config" "$work_dir/multi-prefix/lib"  # which names the configuration that was installed last
   done
   for config in Debug Release; do
     configure "$consumer_dir/find_package" "$work_dir/multi-$config" "-DCMAKE_PREFIX_PATH=$work_dir/multi-prefix" \
       -DCMAKE_BUILD_TYPE=$config
     build_in "$work_dir/multi-$config"
     run_program "Ninja Multi-Config, $config" "$work_dir/multi-$config/c_program"
-    "$cc" "$consumer_dir/program/main.c" -I"$source_dir/include" "$build/$config/librapt.a" -lm -o "$work_dir/checks-$config" ||
+    archive=$work_dir/multi-prefix/lib/librapt.a
+    if [[ $config == Debug ]]; then archive=${archive%.a}-debug.a; fi
+    "$cc" "$consumer_dir/program/main.c" -I"$source_dir/include" "$archive" -lm -o "$work_dir/checks-$config" ||
       fail "a C program does not link librapt.a built with $checks, $config"
     run_program "checks of the C++ library, $config, C program" "$work_dir/checks-$config"
   done
@@ -336,6 +368,11 @@ exec $cxx "\$@"
 WRAPPER
 chmod +x "$work_dir/without_bfd"
 says "the compiler keeps the levels apart: the linker's way needs GNU ld, as ld.bfd (Debian, Ubuntu: binutils" "-DCMAKE_CXX_COMPILER=$work_dir/without_bfd"
+
+# A path may have brackets, which are patterns to CMake.
+rm -f "$work_dir/a [b]"
+ln -s "$source_dir" "$work_dir/a [b]"
+(source_dir="$work_dir/a [b]" && says "Build files have been written to" -DRAPT_LEVELS=scalar)
 
 # The compiler tells the processor, because a toolchain file need not name it.
 if command -v aarch64-linux-gnu-g++ >/dev/null; then

@@ -64,9 +64,9 @@ std::vector<Problem> rope_of_shapes(std::size_t step) {
     }
   };
   for (std::size_t pairs = 1; pairs <= 66; ++pairs) add(pairs, 1 + pairs % 4, 1 + pairs % 3);
-  for (const std::size_t pairs : {511, 512, 513, 1023, 1024, 1025, 1100}) add(pairs, 3, 2);
+  for (const std::size_t pairs : {511u, 512u, 513u, 1023u, 1024u, 1025u, 1100u}) add(pairs, 3, 2);
   // A table holds 16 tokens of 64 pairs in halves, and 8 of pairs side by side.
-  for (const std::size_t rows : {7, 8, 9, 15, 16, 17, 33}) add(64, rows, 2);
+  for (const std::size_t rows : {7u, 8u, 9u, 15u, 16u, 17u, 33u}) add(64, rows, 2);
   return problems;
 }
 
