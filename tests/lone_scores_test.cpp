@@ -203,7 +203,7 @@ void check_attention(int arithmetic) {
     check(f);
     const A slope = A(0.37);
     call.options.alibi_slopes = &slope;
-    check(1);
+    check(f);
     call.options.softcap = 5;
     check(1);
     call.options = Call<Q, KV>(arithmetic).options;

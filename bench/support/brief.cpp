@@ -17,11 +17,12 @@ struct Name {
 };
 
 // Splits "softmax_f32" into operation "softmax" and element "f32". The operation of "attention_in_bf16" is
-// the whole name. Conversions share a line, and count for the element that is not f32.
+// the whole name. Conversions share a line, and count for the element that is not f32; rows of integers are among them.
 Name name_of(const std::string &kernel) {
   if (kernel.starts_with("convert_")) {
     return {"convert", kernel.find("bf16") != std::string::npos ? "bf16" : "f16"};
   }
+  if (kernel.ends_with("quantize_rows")) return {"convert", "i8"};
   const std::size_t end = kernel.rfind('_');
   const std::string element = kernel.substr(end + 1);
   const bool whole = kernel.substr(0, end).ends_with("_in");
