@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Names the functions of the levels that a run of a program never enters, and counts the blocks that it never runs.
 
-coverage.py [--blocks FILE] [--except FILE] [--count REGEX] LEVEL_OBJECT... -- PROGRAM [ARGUMENT...]
+coverage.py [--blocks FILE] [--except FILE] [--count REGEX] [--tuning NAME]... LEVEL_OBJECT... -- PROGRAM [ARGUMENT...]
 
 A breakpoint is planted at every function, or with --blocks at every basic block, of the levels' code in the program. Each
 is taken away when the program meets it, so that the program runs at its usual speed. Those that are left were never met.
@@ -11,12 +11,14 @@ the exit status is 77), and levels that the linker has closed: their objects rap
 --count names the functions that match, such as the ways of attention, and how often each is entered. With the one case of
 rapt-validate --case it says which way that call goes.
 
-FILE of --blocks takes the blocks that never ran, each as "LEVEL ADDRESS FUNCTION + OFFSET".
-FILE of --except has a line for functions that a level need not enter: "COUNT NAME: why", with the name up to its last
-template argument or parameter.
+--tuning runs the program with RAPT_TUNING, once for each name: a function is entered if one of these runs enters it.
 
-The exit status is 1 if a level that the program can run has a function that is never entered, and is no exception; or if
-the CPU runs every level, and every level enters an exception.
+FILE of --blocks takes the blocks that never ran, each as "LEVEL ADDRESS FUNCTION + OFFSET".
+FILE of --except has a line for functions that no run can enter: "NAME: why", with the name up to its last template argument
+or parameter. Whether such code is a function at all is the compiler's choice, so that a line may match none.
+
+The exit status is 1 if a level that the program can run has a function that is never entered, and is no exception; if the CPU
+runs every level, and every level enters an exception; or if a line has a word that is in no source.
 """
 import argparse
 import bisect
@@ -144,11 +146,11 @@ def names_of(functions):
 
 
 class Unentered:
-    """COUNT NAME: why"""
+    """NAME: why"""
 
     def __init__(self, line):
-        row = re.match(r"(\d+) (.+): [^:]+$", line)
-        self.count, self.name, self.holds = int(row[1]), row[2], False
+        self.name = re.match(r"(.+): [^:]+$", line)[1]
+        self.exists = self.holds = False
 
 
 def read_exceptions(path):
@@ -156,12 +158,12 @@ def read_exceptions(path):
     return [Unentered(line) for line in lines if not line.startswith("#")]
 
 
-def judge(level, missed, exceptions):
+def judge(level, names, missed, exceptions):
     """Prints the functions of a level that are no exceptions; returns how many."""
     for exception in exceptions:
-        left = [name for name in missed if exception.name in name]
-        exception.holds |= bool(left)
-        missed = [name for name in missed if name not in left] + left[exception.count :]
+        exception.exists |= any(exception.name in name for name in names)
+        exception.holds |= any(exception.name in name for name in missed)
+        missed = [name for name in missed if exception.name not in name]
     for name in missed:
         print(f"{level}: never entered: {name}")
     return len(missed)
@@ -174,6 +176,7 @@ def main():
     parser.add_argument("--blocks", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--except", dest="exceptions", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--count", metavar="REGEX")
+    parser.add_argument("--tuning", action="append", metavar="NAME")
     parser.add_argument("--objdump", default="objdump")
     parser.add_argument("objects", nargs="+", type=pathlib.Path, metavar="LEVEL_OBJECT")
     options = parser.parse_args(sys.argv[1:at])
@@ -194,15 +197,19 @@ def main():
             if options.count and re.search(options.count, name):
                 counted.append((level, name.partition("(")[0], address))
                 counts[address] = 0
-    left = run(command, set().union(*points.values()), counts)
+    left = set().union(*points.values())
+    for tuning in options.tuning or [None]:
+        if tuning:
+            os.environ["RAPT_TUNING"] = tuning
+        left = run(command, left | counts.keys(), counts)
     for level, name, address in counted:
         print(f"{level}: {counts[address]}{' or more' if counts[address] == MOST_COUNTED else ''} times {name}")
 
     wrong, exceptions, blocks = 0, read_exceptions(options.exceptions), []
     for level, functions in levels.items():
         missed = [f for f in functions if f[0] in left]
-        wrong += judge(level, names_of(missed), exceptions)
         begins, names = [f[0] for f in functions], names_of(functions)
+        wrong += judge(level, names, names_of(missed), exceptions)
         for address in sorted(points[level] & left):
             index = bisect.bisect(begins, address) - 1
             blocks.append(f"{level} {address:#x} {names[index]} + {address - begins[index]:#x}\n")
@@ -214,9 +221,16 @@ def main():
         )
     # Only some levels have some of the exceptions.
     for exception in exceptions if len(levels) == len(options.objects) else []:
-        if not exception.holds:
+        if exception.exists and not exception.holds:
             print(f"{exception.name} is entered on every level, and no exception")
             wrong += 1
+    sources = pathlib.Path(__file__).resolve().parents[2] / "src"
+    words = {word for path in sources.rglob("*.[hcd]*p*") for word in re.findall(r"\w+", path.read_text())}
+    for exception in exceptions:
+        for word in re.findall(r"\b[A-Za-z_]\w{3,}", exception.name):
+            if word not in words:
+                print(f"{exception.name}: no source has {word}")
+                wrong += 1
     if options.blocks:
         options.blocks.write_text("".join(blocks))
     return 1 if wrong else 0
