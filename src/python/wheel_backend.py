@@ -54,7 +54,7 @@ SOURCES = (
     *("cmake", "include", "src"),
     *("tests/examples/decoder", "tests/examples/decoder.cpp", "tests/oracle", "tests/support", "tests/validate"),
 )
-NO_SOURCES = ("cmake/recipes", "src/manual", "src/python/examples", "src/python/rapt/bin", "src/python/rapt/lib")
+NO_SOURCES = ("cmake/recipes", "src/manual", "src/python/examples", "src/python/rapt/lib")
 
 # What CMake keeps in a build folder although the environment may have changed since.
 KEPT = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "CMAKE_GENERATOR", "CMAKE_TOOLCHAIN_FILE")
