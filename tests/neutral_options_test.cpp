@@ -287,6 +287,25 @@ void compare_attention() {
       excluding.bias = bias.data();
       check_equal(attend(t, plain), attend(t, biased));
       check_equal(attend(t, masked), attend(t, excluding));
+
+      rapt_attention_options all = plain, causal = plain, shorter = plain;
+      all.causal = RAPT_CAUSAL_NONE;
+      shorter.causal = RAPT_CAUSAL_NONE;
+      causal.causal = RAPT_CAUSAL_TOP_LEFT;
+      causal.alibi_slopes = shorter.alibi_slopes = all.alibi_slopes =
+          nullptr;  // they count from another position
+      const std::int32_t length = static_cast<std::int32_t>(random.below(t.kv_len + 1));
+      shorter.kv_lengths = &length;
+      std::vector<std::uint8_t> seen_by_causal(rows * t.kv_len), seen_by_length(rows * t.kv_len);
+      for (std::size_t i = 0; i < rows * t.kv_len; ++i) {
+        seen_by_causal[i] = i % t.kv_len <= i / t.kv_len % t.q_len;
+        seen_by_length[i] = i % t.kv_len < static_cast<std::size_t>(length);
+      }
+      const std::vector<A> causal_bias = as_bias<A>(seen_by_causal), length_bias = as_bias<A>(seen_by_length);
+      all.bias = causal_bias.data();
+      check_equal(attend(t, causal), attend(t, all));
+      all.bias = length_bias.data();
+      check_equal(attend(t, shorter), attend(t, all));
     }
   });
 }
