@@ -162,7 +162,7 @@ enum rapt_status {
   RAPT_BAD_X_STRIDES,        /**< a stride of x is 0 or negative */
   RAPT_BAD_W_STRIDES,        /**< a stride of w is 0 or negative, or set with packed weights */
   RAPT_BAD_ADD,              /**< add_type or add_stride without add, or add_stride smaller than a row */
-  RAPT_BAD_PACKED,           /**< packed is null, too small, damaged, another layer's; first_output no multiple of 64 */
+  RAPT_BAD_PACKED, /**< packed is null, too small, damaged, another layer's; first_output no multiple of 64 */
   RAPT_BAD_SCALE_GROUP,      /**< scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
   RAPT_BAD_W_SCALES,         /**< w_scales or w_scale_type do not go with the types, or with packed weights */
   RAPT_BAD_W_ZEROS,          /**< w_zeros for weights other than u4, with a codebook, or packed weights */
