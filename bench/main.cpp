@@ -140,7 +140,7 @@ void run(const Options &options) {
   conditions.skipped = skipped_isas(plan.isas);
   getloadavg(&conditions.load, 1);
   conditions.topology = pin_to_one_cpu();
-  // With fewer than four repetitions, the Mann-Whitney test of bench/compare finds no difference significant.
+  // With fewer than four repetitions, the Mann-Whitney test of bench/compare_runs finds no difference significant.
   conditions.repetitions = options.quick ? 4 : 5;
   conditions.min_time = options.quick ? 0.015 : 0.05;
 

@@ -110,7 +110,7 @@ def print_rows(rows: list[Row]) -> None:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="bench/compare",
+        prog="bench/compare_runs",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Compares two results files of bench/run, as build/bench/results.json.\n\n"
         "ratio: the new median time over the old; mean: the geometric one over a kernel's sizes. Above 1 is slower.\n"
@@ -130,11 +130,11 @@ def main(arguments: list[str]) -> int:
     try:
         runs = [Results.read(path) for path in paths]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"bench/compare: a file is not one of results: {error!r}", file=sys.stderr)
+        print(f"bench/compare_runs: a file is not one of results: {error!r}", file=sys.stderr)
         return EXIT_ERROR
     rows = compare(*runs, options.threshold)
     if not rows:
-        print("bench/compare: the files have no row in common", file=sys.stderr)
+        print("bench/compare_runs: the files have no row in common", file=sys.stderr)
         return EXIT_ERROR
 
     print_head(paths, runs)

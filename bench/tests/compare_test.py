@@ -1,4 +1,4 @@
-"""bench/compare on small files: slower and faster rows, insignificant differences, marked rows."""
+"""bench/compare_runs on small files: slower and faster rows, insignificant differences, marked rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import made_up
 try:
     import compare
 except ModuleNotFoundError as error:
-    print(f"skipped: bench/compare: {error} (Debian: python3-scipy)")
+    print(f"skipped: bench/compare_runs: {error} (Debian: python3-scipy)")
     sys.exit(0)
 
 OLD = {"exp_f32/avx2/L1": [100, 101, 102, 103, 104], "dot_f32/avx2/L1": [50, 51, 52, 53, 54]}

@@ -40,7 +40,7 @@ declare -A how=(
   ["./bench/run --filter '^attention.*/llama-3-8b'"]="as ./bench/run"
   ["./bench/run --filter '^linear_f32/'"]="as ./bench/run"
   ['cc -ffp-contract=off program.c']="any program"
-  ['./bench/compare old.json new.json']=compare
+  ['./bench/compare_runs old.json new.json']=compare
   ['rapt-validate']=minutes
   ['rapt-validate --quick']=run
   ['rapt-validate --exhaustive']="the test exp_exhaustive computes the same"
