@@ -7,7 +7,7 @@ import os
 import sys
 
 from . import bits_version, isa, isa_status, isas, version
-from ._command import run
+from ._command import parsed, run
 from ._library import C
 from ._threads import thread_count
 
@@ -26,9 +26,8 @@ def report() -> str:
 
 
 def main() -> int:
-    argparse.ArgumentParser(
-        prog="python -m rapt", description="says the version, the instruction-set levels, the threads and the library"
-    ).parse_args()
+    description = "says the version, the instruction-set levels, the threads and the library"
+    parsed(argparse.ArgumentParser(prog="python -m rapt", description=description))
     print(report())
     return 0
 

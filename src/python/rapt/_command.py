@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -64,12 +66,22 @@ def run(program: Callable[[], int]) -> int:
         return 1
 
 
+def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """parser.parse_args(). Some versions of argparse hide that the texts of --help and --version cannot be written."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said):
+            return parser.parse_args(arguments)
+    finally:
+        print(said.getvalue(), end="")
+
+
 def attention_program() -> int:
     return run(main)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = vars(parser().parse_args(_with_causal(sys.argv[1:] if arguments is None else arguments)))
+    given = vars(parsed(parser(), _with_causal(sys.argv[1:] if arguments is None else arguments)))
     options = {name: given[name] for name in ("causal", "arithmetic", "out_type") if given[name]}
     options |= {name: value for name in map(_field, _NUMBERS) if (value := given[name]) is not None}
     outputs = [_npy(file) if (file := given[name]) else None for name in ("out", "lse")]
