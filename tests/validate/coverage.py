@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Names the functions of the levels that a run of a program never enters, and counts the blocks that it never runs.
 
-coverage.py [--blocks FILE] [--except FILE] [--count REGEX] [--tuning NAME]... LEVEL_OBJECT... -- PROGRAM [ARGUMENT...]
+coverage.py [--blocks FILE] [--except FILE [--every-level]] [--count REGEX] [--tuning NAME]... LEVEL_OBJECT...
+            -- PROGRAM [ARGUMENT...]
 
 A breakpoint is planted at every function, or with --blocks at every basic block, of the levels' code in the program. Each
 is taken away when the program meets it, so that the program runs at its usual speed. Those that are left were never met.
@@ -17,8 +18,10 @@ FILE of --blocks takes the blocks that never ran, each as "LEVEL ADDRESS FUNCTIO
 FILE of --except has a line for functions that no run can enter: "NAME: why", with the name up to its last template argument
 or parameter. Whether such code is a function at all is the compiler's choice, so that a line may match none.
 
+--every-level says that the objects are all levels of the processor.
+
 The exit status is 1 if a level that the program can run has a function that is never entered, and is no exception; if the CPU
-runs every level, and every level enters an exception; or if a line has a word that is in no source.
+runs every level of --every-level, and each enters an exception; or if a line has a word that is in no source.
 """
 import argparse
 import bisect
@@ -175,6 +178,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--blocks", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--except", dest="exceptions", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--every-level", action="store_true")
     parser.add_argument("--count", metavar="REGEX")
     parser.add_argument("--tuning", action="append", metavar="NAME")
     parser.add_argument("--objdump", default="objdump")
@@ -220,7 +224,7 @@ def main():
             f"{share:.1%} of {len(points[level])} {what} run"
         )
     # Only some levels have some of the exceptions.
-    for exception in exceptions if len(levels) == len(options.objects) else []:
+    for exception in exceptions if options.every_level and len(levels) == len(options.objects) else []:
         if exception.exists and not exception.holds:
             print(f"{exception.name} is entered on every level, and no exception")
             wrong += 1
