@@ -1014,8 +1014,8 @@ RAPT_API rapt_status rapt_attention_run(const void *q, const void *k, const void
  * ~~~
  *   - f and score: f is |scale|, which includes the query's own. score is (q * (scale / f)) . k, with
  *     fma(alibi_slope / f, j - p, score) and fma(bias, 1 / f, score), each quotient rounded once from double. So f * score
- *     is the finished score. f is 2^-64 where |scale| is smaller, and 1 where |scale| is above 2^126 (f64: 2^1022). With a
- *     softcap, score is the finished score, and f is 1.
+ *     is the finished score. The exponent of f is limited to -64 ... 125 (f64: 1021), so that scale / f is +-1 or
+ *     another power of two; a scale of 0 has an f of 2^-64. With a softcap, score is the finished score, and f is 1.
  *   - RAPT_ARITHMETIC_BF16: m is the last reference of the weights, as described above. A larger score has a
  *     weight of up to 2^8. Weights have been rounded to bf16, and the numbers are those of f32.
  *   - RAPT_I8: q.k and values include k_scales and v_scales.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "call/attention_tile.hpp"
@@ -9,7 +10,7 @@
 
 namespace {
 
-// A score is the dot product with the query times `sign`, in units of |scale|. ALiBi and the bias are divided by this
+// A score is the dot product with the query times `sign`, +-1 for all ordinary scales, in units of |scale|. ALiBi and the bias are divided by this
 // unit and added, so that a slope or a bias of 0 changes no bit. After a softcap, scores are in natural units.
 template <class A>
 struct AttentionScale {
@@ -33,7 +34,7 @@ struct AttentionScale {
       cap = static_cast<A>(o.softcap);
       factor = static_cast<A>(scale / o.softcap);
     } else {
-      to_natural = unit_of(std::fabs(scale));
+      to_natural = unit_of(scale);
       sign = static_cast<A>(scale / to_natural);
     }
     slope = static_cast<A>(double{tile.slope<A>(row)} / to_natural);
@@ -43,11 +44,16 @@ struct AttentionScale {
   }
 
  private:
-  // Returns the unit of scores. Queries are multiplied by scale / unit, which is +-1 except at the ends: biases divided
-  // by a smaller unit would overflow, and to_log2 would not be finite.
-  static double unit_of(double magnitude) {
-    if (magnitude < rapt::attention_least_unit) return rapt::attention_least_unit;
-    return magnitude <= double{1 / std::numeric_limits<A>::min()} ? magnitude : 1;
+  // Returns the unit of scores: |scale|, whose exponent is limited. So biases divided by it do not overflow, and to_log2
+  // and from_natural are normal numbers. Queries are multiplied by scale / unit, a power of two: exact in bf16 too.
+  static double unit_of(double scale) {
+    constexpr std::uint64_t fraction = (std::uint64_t{1} << 52) - 1, bias = 1023;
+    constexpr std::uint64_t least = bias - rapt::attention_least_unit_bits,
+                            largest = bias + std::numeric_limits<A>::max_exponent - 3;
+    const auto bits = __builtin_bit_cast(std::uint64_t, std::fabs(scale));
+    const std::uint64_t exponent = bits >> 52;
+    const std::uint64_t limited = exponent < least ? least : exponent > largest ? largest : exponent;
+    return __builtin_bit_cast(double, limited << 52 | (bits & fraction));
   }
 };
 

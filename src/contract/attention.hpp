@@ -49,6 +49,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace rapt {
 
@@ -61,9 +62,9 @@ inline constexpr std::size_t attention_block = 64;
 inline constexpr std::size_t attention_chunk = 512;
 // A task has up to this many rows.
 inline constexpr std::size_t attention_tile_rows = 64;
-// Scores are in units of |scale|, by which slopes and biases are divided. Smaller scales than this are multiplied into the
-// queries.
-inline constexpr double attention_least_unit = 0x1p-64;
+// Scores are in units of |scale|, by which slopes and biases are divided. The unit is at least 2^-this: smaller scales are
+// multiplied into the queries, as powers of two.
+inline constexpr std::uint64_t attention_least_unit_bits = 64;
 // The size of a page is a multiple of this, so groups of this many keys have a constant stride.
 inline constexpr std::size_t attention_page_unit = 16;
 

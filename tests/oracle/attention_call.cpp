@@ -541,8 +541,11 @@ std::string text_of(Repeats repeats) {
 
 double AttentionProblem::score_factor(std::size_t b, std::size_t h, std::size_t i) const {
   const double magnitude = std::fabs(static_cast<double>(scale_of(a, b, h, i)));
-  const double largest = number() == RAPT_F64 ? 0x1p1022 : 0x1p126;
-  return a.softcap != 0 || magnitude > largest ? 1 : std::max(magnitude, 0x1p-64);
+  if (a.softcap != 0) return 1;
+  int exponent = 0;
+  const double significand = 2 * std::frexp(magnitude, &exponent);
+  if (magnitude == 0) return 0x1p-64;
+  return std::ldexp(significand, std::clamp(exponent - 1, -64, number() == RAPT_F64 ? 1021 : 125));
 }
 
 AttentionProblem draw_attention(std::uint64_t seed) { return Drawing(seed).draw(); }

@@ -346,6 +346,8 @@ constexpr DirectedCase ways[] = {
      "rows=5 n=70 input=nans scale=2"},
     {"NaN with any payload", "convert_f16_to_f32 convert_bf16_to_f32 convert_f32_to_f16 convert_f32_to_bf16",
      "n=300 input=nans seed=2"},
+    {"NaN with any payload becomes the integer 0", "quantize_rows", "rows=1 n=70 input=nans seed=0"},
+    {"NaN with any payload becomes the integer 0", "quantize_rows", "rows=1 n=70 input=nans seed=1"},
     {"NaN with any payload, in batches of rows", "softmax_* log_softmax_* logsumexp",
      "rows=37 n=16 input=nans"},
     {"NaN with any payload, in rows", "softmax_* log_softmax_* logsumexp", "rows=5 n=700 input=nans"},
