@@ -52,7 +52,7 @@
 //   l      errs by u |a|, and by nothing if |a| <= |p|. So c + l is next to o: the difference is at most G = g S + z.
 //   c      is as near to p + a as any number, so as each x. p + a is within G of o. So |c - o| <= |x - o| + 2 G for each x,
 //          and on average |c - o| <= A + 2 G. Thus |l| <= A + 3 G.
-//   d      errs by u |x - c| + u (|x - o| + G) <= u (2 |x - o| + A + 3 G), and differs from x - o by o - (c + l) besides.
+//   d      errs by u |x - c| + u (|x - o| + G) <= u (2 |x - o| + A + 3 G), and differs from x - o by o - (c + l) too.
 //          On average it errs by 3 u (A + G), and its root mean square by 3 u (S + G).
 //   m      should be o - (c + l), and errs by (D + 2) u times the mean of |d|, and by the errors of d: (D + 5) u (A + G) and
 //          z / 2. The sum l + m adds u (A + 4 G): it errs by (D + 6) u (A + 4 G).

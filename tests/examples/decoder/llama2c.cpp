@@ -53,7 +53,7 @@ class Llama2c : public Checkpoint {
   }
 
  private:
-  // Other formats of models begin with names of their own, or with the length of a header.
+  // Other formats of models begin with other names, or with the length of a header.
   void refuse_others(const std::string &name) {
     static constexpr struct {
       const char *start, *format;

@@ -217,7 +217,7 @@ class Safetensors : public Checkpoint {
     throw Refused(name + " differs from the frequencies that rope_theta in config.json gives");
   }
 
-  // The embedding is the head. A file may repeat it, but a head of its own would be another model.
+  // The embedding is the head. A file may repeat it, but another head would be another model.
   void check_head() {
     const std::string head = "lm_head.weight", embedding = "model.embed_tokens.weight";
     const auto rows = [&](const std::string &name, std::size_t row, std::size_t count) {
