@@ -205,7 +205,7 @@ def main():
     for tuning in options.tuning or [None]:
         if tuning:
             os.environ["RAPT_TUNING"] = tuning
-        left = run(command, left | counts.keys(), counts)
+        left = run(command, left | {address for address, count in counts.items() if count < MOST_COUNTED}, counts)
     for level, name, address in counted:
         print(f"{level}: {counts[address]}{' or more' if counts[address] == MOST_COUNTED else ''} times {name}")
 
