@@ -57,11 +57,16 @@ namespace rapt {
 /// \defgroup cpp_parallel Threads
 /// \{
 
-/// std_threads(n, body) starts n - 1 threads of std::jthread in each call.
+/// std_threads(n, body) starts n - 1 threads of std::thread in each call.
 inline constexpr auto std_threads = [](std::size_t n, const auto &body) {
-  std::vector<std::jthread> threads;
-  threads.reserve(n);
-  for (std::size_t i = 1; i < n; ++i) threads.emplace_back([&body, i] { body(i); });
+  struct Joined {  // libc++ has no std::jthread
+    std::vector<std::thread> threads;
+    ~Joined() {
+      for (std::thread &thread : threads) thread.join();
+    }
+  } all;
+  all.threads.reserve(n);
+  for (std::size_t i = 1; i < n; ++i) all.threads.emplace_back([&body, i] { body(i); });
   body(std::size_t{0});
 };
 
