@@ -25,7 +25,7 @@ struct Sigmoid {
     const batch one(A(1)), zero(A(0));
     batch e[registers];
     exp_of_minus_magnitude(v, e);
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       v[r] = S::divide(S::select(S::less(v[r], zero), e[r], one), one + e[r]);
     });
   }
@@ -35,7 +35,7 @@ struct Sigmoid {
     const batch one(A(1)), zero(A(0));
     batch e[registers];
     exp_of_minus_magnitude(v, e);
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       const batch d = one + e[r], larger = S::divide(one, d), smaller = S::divide(e[r], d);
       const auto negative = S::less(v[r], zero);
       v[r] = S::select(negative, smaller, larger);
@@ -47,7 +47,7 @@ struct Sigmoid {
   template <std::size_t registers>
   [[gnu::always_inline]] void exp_of_minus_magnitude(const batch (&v)[registers],
                                                      batch (&e)[registers]) const {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { e[r] = batch(A(0)) - S::abs(v[r]); });
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { e[r] = batch(A(0)) - S::abs(v[r]); });
     exp(e);
   }
 };
@@ -72,9 +72,9 @@ struct TimesSigmoid {
   template <std::size_t registers>
   [[gnu::always_inline]] void operator()(batch (&x)[registers]) const {
     batch s[registers];
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { s[r] = argument(x[r]); });
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { s[r] = argument(x[r]); });
     sigmoid(s);
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { x[r] = x[r] * s[r]; });
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { x[r] = x[r] * s[r]; });
   }
 };
 template <class A>
@@ -96,17 +96,17 @@ struct Normal {
                                          batch (&a)[registers], batch (&e)[registers]) const {
     const batch one(A(1)), zero(A(0)), minus_half(A(-0.5)), end(C::tail_end);
     batch l[registers];
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       a[r] = S::min(end, S::abs(x[r]));
       const batch h = a[r] * a[r];
       l[r] = S::fma(a[r], a[r], zero - h) * minus_half;
       e[r] = h * minus_half;
     });
     exp(e);
-    unroll<registers>([&](auto i) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t i) __attribute__((always_inline)) {
       const batch r = S::divide(one, a[i] + batch(A(4))), u = S::fma(batch(A(-8)), r, one);
       batch p(C::p[C::coefficient_count - 1]);
-      unroll<C::coefficient_count - 1>([&](auto j) __attribute__((always_inline)) {
+      unroll<C::coefficient_count - 1>([&](std::size_t j) __attribute__((always_inline)) {
         p = S::fma(p, u, batch(C::p[C::coefficient_count - 2 - j]));
       });
       e[i] = S::fma(e[i], l[i], e[i]);
@@ -125,7 +125,7 @@ struct Gelu {
   [[gnu::always_inline]] void operator()(batch (&x)[registers]) const {
     batch distribution[registers], a[registers], e[registers];
     normal(x, distribution, a, e);
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { x[r] = x[r] * distribution[r]; });
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { x[r] = x[r] * distribution[r]; });
   }
 };
 
@@ -141,7 +141,7 @@ struct Gated {
   [[gnu::always_inline]] void operator()(typename S::batch (&v)[registers], std::size_t i,
                                          std::size_t k) const {
     f(v);
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       v[r] = v[r] * load_of<S>(up + i, r * S::width, k);
     });
   }

@@ -44,9 +44,9 @@ struct TimesSigmoidBackward {
   template <std::size_t registers>
   [[gnu::always_inline]] void operator()(batch (&x)[registers], std::size_t i, std::size_t k) const {
     batch s[registers], t[registers];
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { s[r] = argument(x[r]); });
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { s[r] = argument(x[r]); });
     sigmoid(s, t);
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       x[r] = load_of<S>(dy + i, r * S::width, k) * (s[r] * S::fma(slope(x[r]), t[r], batch(A(1))));
     });
   }
@@ -64,7 +64,7 @@ struct GeluBackward {
   [[gnu::always_inline]] void operator()(batch (&x)[registers], std::size_t i, std::size_t k) const {
     batch distribution[registers], a[registers], e[registers];
     normal(x, distribution, a, e);
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       const batch density = e[r] * batch(rapt::ActivationContract<A>::density);
       x[r] = load_of<S>(dy + i, r * S::width, k) * S::fma(S::with_sign(a[r], x[r]), density, distribution[r]);
     });

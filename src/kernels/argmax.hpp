@@ -32,12 +32,12 @@ template <class E>
   constexpr std::size_t registers = 4, step = registers * S::width;
   constexpr A lowest = -std::numeric_limits<A>::infinity();
   batch max[registers];
-  unroll<registers>([&](auto r) __attribute__((always_inline)) { max[r] = batch(lowest); });
+  unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { max[r] = batch(lowest); });
   auto nan = S::unordered(max[0], max[0]);
   for (; n >= step; n -= step, x += step) {
     batch v[registers];
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { v[r] = S::load(x + r * S::width); });
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { max[r] = S::max(v[r], max[r]); });
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { v[r] = S::load(x + r * S::width); });
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { max[r] = S::max(v[r], max[r]); });
     nan = S::either(nan, S::either(S::unordered(v[0], v[1]), S::unordered(v[2], v[3])));
   }
   for (; n > 0;) {

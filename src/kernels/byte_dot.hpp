@@ -51,10 +51,10 @@ template <class E>
 [[gnu::always_inline]] inline std::int64_t byte_dot(const E *a, const std::int8_t *b, std::size_t n) {
   using S = ByteSimd<E>;
   typename S::Sums sum[S::together];
-  unroll<S::together>([&](auto t) __attribute__((always_inline)) { sum[t] = S::zero(); });
+  unroll<S::together>([&](std::size_t t) __attribute__((always_inline)) { sum[t] = S::zero(); });
   constexpr std::size_t step = S::together * S::width;
   for (; n >= step; n -= step, a += step, b += step) {
-    unroll<S::together>([&](auto t) __attribute__((always_inline)) {
+    unroll<S::together>([&](std::size_t t) __attribute__((always_inline)) {
       sum[t] = S::add(sum[t], S::factors(a + t * S::width), b + t * S::width);
     });
   }
@@ -69,7 +69,7 @@ template <class E>
     sum[t] = S::add(sum[t], S::factors(a + begin), b + begin);
     return true;
   });
-  unroll<S::together - 1>([&](auto t)
+  unroll<S::together - 1>([&](std::size_t t)
                               __attribute__((always_inline)) { sum[0] = S::join(sum[0], sum[t + 1]); });
   return S::sum(sum[0]);
 }
@@ -94,11 +94,11 @@ template <class E>
   std::size_t i = 0;
   for (; dim - i >= S::width; i += S::width) {
     const auto factors = S::factors(query + i);
-    unroll<4>([&](auto r) __attribute__((always_inline)) { sum[r] = S::add(sum[r], factors, row[r] + i); });
+    unroll<4>([&](std::size_t r) __attribute__((always_inline)) { sum[r] = S::add(sum[r], factors, row[r] + i); });
   }
   if (i < dim) {
     const auto factors = S::factors_first(query + i, dim - i);
-    unroll<4>([&](auto r) __attribute__((always_inline)) {
+    unroll<4>([&](std::size_t r) __attribute__((always_inline)) {
       sum[r] = S::add_first(sum[r], factors, row[r] + i, dim - i);
     });
   }
@@ -122,9 +122,9 @@ template <class E>
   for (std::size_t r = 0; r < row_count; r += 16) {
     const std::size_t left = row_count - r;
     typename S::Sums sum[4];
-    unroll<4>([&](auto i) __attribute__((always_inline)) {
+    unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
       const std::int8_t *row[4];
-      unroll<4>([&](auto j) __attribute__((always_inline)) {
+      unroll<4>([&](std::size_t j) __attribute__((always_inline)) {
         row[j] = rows;
         if (4 * i + j + 1 < left) rows += row_stride;
       });
@@ -157,7 +157,7 @@ template <class E>
   std::size_t r = 0;
   typename S::Four four[S::fours] = {};
   for (; row_count - r >= together; r += together) {
-    unroll<S::fours>([&](auto f) __attribute__((always_inline)) {
+    unroll<S::fours>([&](std::size_t f) __attribute__((always_inline)) {
       const std::int8_t *const row[4] = {rows, rows + row_stride, rows + 2 * row_stride,
                                          rows + 3 * row_stride};
       four[f] = four_byte_rows<E>(query, row, dim, start);

@@ -46,7 +46,7 @@ template <class A>
       const auto shift = S::shift_by(S::width - ahead);
       auto before = S::load(b + i + ahead - S::width);
       for (; n - i >= lanes + S::width; i += lanes) {
-        unroll<registers>([&](auto r) __attribute__((always_inline)) {
+        unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
           const auto after = S::load(b + i + ahead + r * S::width);
           sum.lane[r] = S::fma(S::load(a + i + r * S::width), S::shifted(before, after, shift), sum.lane[r]);
           before = after;
@@ -85,7 +85,7 @@ template <std::size_t live, bool whole, class E>
   using S = simd<A>;
   constexpr std::size_t begin = (live - 1) * S::width;
   typename S::batch product[live];
-  unroll<live - 1>([&](auto r) __attribute__((always_inline)) {
+  unroll<live - 1>([&](std::size_t r) __attribute__((always_inline)) {
     product[r] = S::load(a + r * S::width) * S::load(b + r * S::width);
   });
   if constexpr (whole) {

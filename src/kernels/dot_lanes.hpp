@@ -22,19 +22,19 @@ struct DotLanes {
   // Sets all lanes to 0. It is not a constructor: gcc 12 would construct an array of these in a loop, and
   // keep it in memory.
   [[gnu::always_inline]] void clear() {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = typename S::batch(A(0)); });
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { lane[r] = typename S::batch(A(0)); });
   }
   // Does the same as clear() followed by add().
   template <class E>
   [[gnu::always_inline]] void begin(const E *a, const E *b) {
     const typename S::batch zero(A(0));
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       lane[r] = S::fma(S::load(a + r * S::width), S::load(b + r * S::width), zero);
     });
   }
   template <class E>
   [[gnu::always_inline]] void add(const E *a, const E *b) {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       lane[r] = S::fma(S::load(a + r * S::width), S::load(b + r * S::width), lane[r]);
     });
   }
@@ -67,12 +67,12 @@ struct DotLanes {
   }
   [[gnu::always_inline]] DotLanes &in_order() { return *this; }
   [[gnu::always_inline]] void load(const A *lanes_in_order) {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       lane[r] = S::load(lanes_in_order + r * S::width);
     });
   }
   [[gnu::always_inline]] void store(A *lanes_in_order) const {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       S::store(lanes_in_order + r * S::width, lane[r]);
     });
   }
@@ -92,14 +92,14 @@ struct DotPairs : DotLanes<float> {
     add(a, b);
   }
   [[gnu::always_inline]] void add(const E *a, const E *b) {
-    unroll<registers / 2>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers / 2>([&](std::size_t r) __attribute__((always_inline)) {
       const auto left = words(a + 2 * r * S::width), right = words(b + 2 * r * S::width);
       lane[2 * r] = S::fma(S::lower_bf16(left), S::lower_bf16(right), lane[2 * r]);
       lane[2 * r + 1] = S::fma(S::upper_bf16(left), S::upper_bf16(right), lane[2 * r + 1]);
     });
   }
   [[gnu::always_inline]] Base &in_order() {
-    unroll<registers / 2>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers / 2>([&](std::size_t r) __attribute__((always_inline)) {
       S::interleave(lane[2 * r], lane[2 * r + 1]);
     });
     return *this;
@@ -115,9 +115,9 @@ struct DotPairs : DotLanes<float> {
  private:
   static S::batch words(const E *p) { return S::load(reinterpret_cast<const float *>(p)); }
   [[gnu::always_inline]] void fold_pairs(S::batch (&half)[2]) const {
-    unroll<2>([&](auto i) __attribute__((always_inline)) {
+    unroll<2>([&](std::size_t i) __attribute__((always_inline)) {
       S::batch of[registers / 2];
-      unroll<registers / 2>([&](auto r) __attribute__((always_inline)) { of[r] = lane[2 * r + i]; });
+      unroll<registers / 2>([&](std::size_t r) __attribute__((always_inline)) { of[r] = lane[2 * r + i]; });
       half[i] = fold_registers(of);
     });
   }

@@ -17,12 +17,12 @@ template <std::size_t together, class E, class Batch>
   using Lanes = LanesForDot<E>;
   Lanes sum[together];
   const auto each = [](auto step) __attribute__((always_inline)) { unroll<together>(step); };
-  each([&](auto j) __attribute__((always_inline)) { sum[j].clear(); });
+  each([&](std::size_t j) __attribute__((always_inline)) { sum[j].clear(); });
   std::size_t i = 0;
   for (; dim - i >= Lanes::lanes; i += Lanes::lanes) {
-    each([&](auto j) __attribute__((always_inline)) { sum[j].add(query + i, row[j] + i); });
+    each([&](std::size_t j) __attribute__((always_inline)) { sum[j].add(query + i, row[j] + i); });
   }
-  each([&](auto j) __attribute__((always_inline)) {
+  each([&](std::size_t j) __attribute__((always_inline)) {
     if (i == dim) {
       folded[j] = sum[j].folded();
     } else {
@@ -75,40 +75,40 @@ template <std::size_t passes, class E, class Batch>
       });
     };
     Batch sum[passes][quarters][registers];
-    each([&](auto r, auto q, std::size_t) __attribute__((always_inline)) {
-      each_row([&](auto j) __attribute__((always_inline)) { sum[j][q][r] = Batch(A(0)); });
+    each([&](std::size_t r, std::size_t q, std::size_t) __attribute__((always_inline)) {
+      each_row([&](std::size_t j) __attribute__((always_inline)) { sum[j][q][r] = Batch(A(0)); });
     });
     std::size_t i = 0;
     for (; dim - i >= lanes; i += lanes) {
-      each([&](auto r, auto q, std::size_t at) __attribute__((always_inline)) {
+      each([&](std::size_t r, std::size_t q, std::size_t at) __attribute__((always_inline)) {
         const Batch factor = S::load(query + i + at);
-        each_row([&](auto j) __attribute__((always_inline)) {
+        each_row([&](std::size_t j) __attribute__((always_inline)) {
           sum[j][q][r] = S::fma(factor, S::load(row[j] + i + at), sum[j][q][r]);
         });
       });
     }
     if (i < dim) {
-      each([&](auto r, auto q, std::size_t at) __attribute__((always_inline)) {
+      each([&](std::size_t r, std::size_t q, std::size_t at) __attribute__((always_inline)) {
         if (i + at >= dim) return;
         const std::size_t left = dim - i - at;
         const Batch factor = S::load_first(query + i + at, left);
-        each_row([&](auto j) __attribute__((always_inline)) {
+        each_row([&](std::size_t j) __attribute__((always_inline)) {
           sum[j][q][r] = S::fma(factor, S::load_first(row[j] + i + at, left), sum[j][q][r]);
         });
       });
-      each_row([&](auto j) __attribute__((always_inline)) {
+      each_row([&](std::size_t j) __attribute__((always_inline)) {
         if constexpr (pass == 0) sum[j][0][0] = sum[j][0][0] + Batch(A(0));  // turns -0 into +0
       });
     }
     // Adds the four quarters in the order of a fold by halves: (0 + 2) + (1 + 3).
-    each_row([&](auto j) __attribute__((always_inline)) {
-      unroll<quarters>([&](auto q) __attribute__((always_inline)) {
+    each_row([&](std::size_t j) __attribute__((always_inline)) {
+      unroll<quarters>([&](std::size_t q) __attribute__((always_inline)) {
         total[j][quarter(q)] = fold_registers(sum[j][q]);
       });
       if constexpr (pass == passes / 2) total[j][0] = total[j][0] + total[j][2];
     });
   });
-  each_row([&](auto j)
+  each_row([&](std::size_t j)
                __attribute__((always_inline)) { folded[j] = total[j][0] + (total[j][1] + total[j][3]); });
 }
 
@@ -123,17 +123,17 @@ template <RowOrder order, class E, class A>
   using S = simd<A>;
   typename S::batch folded[4];
   const E *row[4];
-  unroll<4>([&](auto j) __attribute__((always_inline)) {
-    row[j] = rows + static_cast<std::ptrdiff_t>(j()) * row_stride;
+  unroll<4>([&](std::size_t j) __attribute__((always_inline)) {
+    row[j] = rows + static_cast<std::ptrdiff_t>(j) * row_stride;
   });
   if constexpr (order == RowOrder::in_passes) {
     constexpr std::size_t passes = S::dot_rows_passes;
-    unroll<4 / passes>([&](auto part) __attribute__((always_inline)) {
+    unroll<4 / passes>([&](std::size_t part) __attribute__((always_inline)) {
       dot_in_passes<passes>(query, row + part * passes, dim, folded + part * passes);
     });
   } else {
     constexpr std::size_t together = order == RowOrder::together ? S::dot_rows_together : 1;
-    unroll<4 / together>([&](auto part) __attribute__((always_inline)) {
+    unroll<4 / together>([&](std::size_t part) __attribute__((always_inline)) {
       dot_together<together>(query, row + part * together, dim, folded + part * together);
     });
   }

@@ -21,11 +21,11 @@ struct ExpSumTerms {
 
   template <std::size_t registers>
   [[gnu::always_inline]] void full(std::size_t i, batch (&e)[registers]) const {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       e[r] = S::fma(factor, S::load(x + i + r * S::width), minus_shift);
     });
     exp(e);
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { S::store(y + i + r * S::width, e[r]); });
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { S::store(y + i + r * S::width, e[r]); });
   }
   [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
     const batch e = exp(S::fma(factor, S::load_first(x + i, k), minus_shift));

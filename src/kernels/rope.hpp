@@ -21,7 +21,7 @@ template <std::size_t count>
                                                              simd<double>::batch z) {
   using batch = simd<double>::batch;
   batch sum(c[count - 1]);
-  unroll<count - 1>([&](auto i) __attribute__((always_inline)) {
+  unroll<count - 1>([&](std::size_t i) __attribute__((always_inline)) {
     sum = simd<double>::fma(sum, z, batch(c[count - 2 - i]));
   });
   return sum;
@@ -105,7 +105,7 @@ struct InHalves {
                                           const A *table) {
     std::size_t i = 0;
     for (; pairs - i >= S::width; i += S::width) {
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
         const E *const from = row_at(x, r, x_step) + i;
         E *const to = row_at(y, r, y_step) + i;
         batch a = S::load(from), b = S::load(from + distance);
@@ -116,7 +116,7 @@ struct InHalves {
     }
     if (i == pairs) return;
     const std::size_t left = pairs - i;
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
       const E *const from = row_at(x, r, x_step) + i;
       E *const to = row_at(y, r, y_step) + i;
       batch a = S::load_first(from, left), b = S::load_first(from + distance, left);
@@ -163,12 +163,12 @@ struct InPairs {
     const std::size_t n = 2 * pairs;
     std::size_t i = 0;
     for (; n - i >= S::width; i += S::width) {
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
         S::store(row_at(y, r, y_step) + i, one(table + i, padded, S::load(row_at(x, r, x_step) + i)));
       });
     }
     if (i == n) return;
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
       const batch v = S::load_first(row_at(x, r, x_step) + i, n - i);
       S::store_first(row_at(y, r, y_step) + i, one(table + i, padded, v), n - i);
     });
@@ -247,7 +247,7 @@ class Rope {
         Layout::template turn<rows>(x, x_step, y, y_step, pairs, chunk, padded_, table);
         if (copies_rest) [[unlikely]]
           unroll<rows>(
-              [&](auto r) { copy_rest(row_at(x, r, x_step) - first, row_at(y, r, y_step) - first); });
+              [&](std::size_t r) { copy_rest(row_at(x, r, x_step) - first, row_at(y, r, y_step) - first); });
         x = row_at(x, rows, x_step);
         y = row_at(y, rows, y_step);
         table += inner_table_step;

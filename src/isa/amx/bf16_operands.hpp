@@ -33,11 +33,11 @@ template <class Row>
   for (std::size_t d = 0; d < dim; d += amx_k32) {
     for (std::size_t r = 0; r < vectors * amx_rows; r += amx_rows, to += amx_elements) {
       __m512i v[16];
-      unroll<16>([&](auto i) __attribute__((always_inline)) {
+      unroll<16>([&](std::size_t i) __attribute__((always_inline)) {
         v[i] = _mm512_xor_si512(first_elements(row(r + i) + d, dim - d), sign);
       });
       transpose_words(v);
-      unroll<16>([&](auto i) __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_k32, v[i]); });
+      unroll<16>([&](std::size_t i) __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_k32, v[i]); });
     }
   }
 }
@@ -81,7 +81,7 @@ template <class Row>
   const rapt::BF16 *const from = keys == 0 ? to : tile.k<rapt::BF16>(first);
   for (std::size_t d = 0; d < dim; d += amx_k32, to += amx_elements) {
     __m512i v[16];
-    unroll<16>([&](auto i) __attribute__((always_inline)) {
+    unroll<16>([&](std::size_t i) __attribute__((always_inline)) {
       const auto column = [&](std::size_t of) __attribute__((always_inline)) {
         return _mm512_cvtepu16_epi32(
             _mm256_maskz_loadu_epi16(of < dim ? exist : __mmask16{0}, from + rapt::packed_dim_stride * of));
@@ -89,7 +89,7 @@ template <class Row>
       v[i] = _mm512_or_si512(column(d + 2 * i), _mm512_slli_epi32(column(d + 2 * i + 1), 16));
     });
     transpose_words(v);
-    unroll<16>([&](auto i) __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_k32, v[i]); });
+    unroll<16>([&](std::size_t i) __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_k32, v[i]); });
   }
 }
 
@@ -101,23 +101,23 @@ template <class Row>
     return _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
   };
   __m512i a[8], b[8];
-  unroll<8>([&](auto i) __attribute__((always_inline)) {
+  unroll<8>([&](std::size_t i) __attribute__((always_inline)) {
     const __m512i first = _mm512_broadcast_i32x4(load(low + at(stride, i)));
     const __m512i second = _mm512_mask_broadcast_i32x4(first, 0xf0, load(low + at(stride, 8 + i)));
     const __m512i third = _mm512_mask_broadcast_i32x4(second, 0xf00, load(high + at(stride, i)));
     a[i] = _mm512_mask_broadcast_i32x4(third, 0xf000, load(high + at(stride, 8 + i)));
   });
-  unroll<4>([&](auto i) __attribute__((always_inline)) {
+  unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
     b[2 * i] = _mm512_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
     b[2 * i + 1] = _mm512_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
   });
-  unroll<2>([&](auto i) __attribute__((always_inline)) {
+  unroll<2>([&](std::size_t i) __attribute__((always_inline)) {
     a[4 * i] = _mm512_unpacklo_epi32(b[4 * i], b[4 * i + 2]);
     a[4 * i + 1] = _mm512_unpackhi_epi32(b[4 * i], b[4 * i + 2]);
     a[4 * i + 2] = _mm512_unpacklo_epi32(b[4 * i + 1], b[4 * i + 3]);
     a[4 * i + 3] = _mm512_unpackhi_epi32(b[4 * i + 1], b[4 * i + 3]);
   });
-  unroll<4>([&](auto i) __attribute__((always_inline)) {
+  unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
     _mm512_storeu_si512(to + 2 * i * amx_k32, _mm512_unpacklo_epi64(a[i], a[4 + i]));
     _mm512_storeu_si512(to + (2 * i + 1) * amx_k32, _mm512_unpackhi_epi64(a[i], a[4 + i]));
   });
@@ -138,7 +138,7 @@ template <class Row>
   if (keys == amx_k32 && dim % amx_k32 == 0) {
     // Each row is one cache line of 64 bytes, and the loop stores lines in order.
     for (std::size_t d = 0; d < dim; d += amx_k32, to += 2 * pitch) {
-      unroll<4>([&](auto i) __attribute__((always_inline)) {
+      unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
         pack_eight(low + d + 8 * i, high + d + 8 * i, stride, to + i / 2 * pitch + i % 2 * 8 * amx_k32);
       });
     }

@@ -221,22 +221,22 @@ class Int8Chunk {
     const float *const scales = storage_.k_scales + patch.b * block;
     const std::size_t count = fixed != 0 ? fixed : segments_.count;
     batch max[4];
-    unroll<4>([&](auto i) __attribute__((always_inline)) {
+    unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
       max[i] = batch(-std::numeric_limits<float>::infinity());
     });
     for (std::size_t j = 0; j < block; j += 4) {
       const std::int32_t *at = sums + j / amx_rows * sums_of_tile + j % amx_rows * amx_rows;
       batch score[4];
-      unroll<4>([&](auto i) __attribute__((always_inline)) { score[i] = batch(0.0f); });
+      unroll<4>([&](std::size_t i) __attribute__((always_inline)) { score[i] = batch(0.0f); });
       for (std::size_t s = 0; s < count; ++s, at += 4 * sums_of_tile) {
         const std::size_t g = fixed != 0 ? 0 : segments_.at[s].group;
         const batch step = S::load(steps + g * rapt::attention_tile_rows);
-        unroll<4>([&](auto i) __attribute__((always_inline)) {
+        unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
           const batch scale(scales[g * rapt::attention_chunk + j + i]);
           score[i] = S::fma(joined(at + i * amx_rows) * step, scale, score[i]);
         });
       }
-      unroll<4>([&](auto i) __attribute__((always_inline)) {
+      unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
         S::store(to + (j + i) * pitch, score[i]);
         max[i] = S::max_number(score[i], max[i]);
       });
@@ -257,12 +257,12 @@ class Int8Chunk {
                 cutoff = S::load(rows_.cutoff + r);
     const float *const scales = v_scales(patch, 0);
     batch largest[4];
-    unroll<4>([&](auto i) __attribute__((always_inline)) { largest[i] = batch(0.0f); });
+    unroll<4>([&](std::size_t i) __attribute__((always_inline)) { largest[i] = batch(0.0f); });
     constexpr std::size_t quarter = block / 4;
     alignas(64) float sums[quarter * lanes];
     for (std::size_t j = 0; j < quarter; ++j) {
       batch weight[4];
-      unroll<4>([&](auto i) __attribute__((always_inline)) {
+      unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
         float *const at = storage_.weights + (j + i * quarter) * lanes;
         weight[i] = Weight<float>()(S::load(at) - reference, to_log2, cutoff);
         if constexpr (to_numbers) {
@@ -311,7 +311,7 @@ class Int8Chunk {
     const __m512i to_high_half = _mm512_set4_epi32(0x0d0c0d0c, 0x09080908, 0x05040504, 0x01000100);
     for (std::size_t j = 0; j < quarter; ++j, to += amx_row_bytes) {
       __m512i v[4];
-      unroll<4>([&](auto i) __attribute__((always_inline)) {
+      unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
         v[i] = _mm512_castps_si512(number_of(j + i * quarter) * scaling.inverse + magic);
       });
       const auto halves = [&](__m512i low, __m512i high) __attribute__((always_inline)) {
@@ -333,7 +333,7 @@ class Int8Chunk {
       const std::int32_t *const sums = storage_.value_sums + t * sums_of_tile;
       float *const to = out + t * amx_rows * lanes;
       const auto add = [&](auto load) __attribute__((always_inline)) {
-        unroll<amx_rows>([&](auto d) __attribute__((always_inline)) {
+        unroll<amx_rows>([&](std::size_t d) __attribute__((always_inline)) {
           S::store(to + d * lanes, S::fma(joined(sums + d * lanes), step, load(to + d * lanes) * rescale));
         });
       };

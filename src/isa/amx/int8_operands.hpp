@@ -30,7 +30,7 @@ template <class Load>
   const __m512i by_lane = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
   const __m512i in_lane = _mm512_set4_epi32(0x0f0b0703, 0x0e0a0602, 0x0d090501, 0x0c080400);
   __m512i v[16];
-  unroll<16>([&](auto four) __attribute__((always_inline)) {
+  unroll<16>([&](std::size_t four) __attribute__((always_inline)) {
     __m512i rows = _mm512_castsi128_si512(load(four, 0));
     rows = _mm512_inserti32x4(rows, load(four, 1), 1);
     rows = _mm512_inserti32x4(rows, load(four, 2), 2);
@@ -38,7 +38,7 @@ template <class Load>
     v[four] = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(by_lane, rows), in_lane);
   });
   transpose_words(v);
-  unroll<16>([&](auto i)
+  unroll<16>([&](std::size_t i)
                  __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_row_bytes, v[i]); });
 }
 inline __m128i first_bytes(const std::int8_t *p, std::size_t count) {
@@ -98,7 +98,7 @@ struct QuerySegments {
                                                    _mm512_cvtepi16_epi8(b), 1);
             return shift == 0 ? all : _mm512_shuffle_i64x2(all, all, 0x4e);
           };
-          unroll<16>([&](auto i) __attribute__((always_inline)) {
+          unroll<16>([&](std::size_t i) __attribute__((always_inline)) {
             const __m512i a = _mm512_loadu_si512(integers + i * pitch + at),
                           b = _mm512_loadu_si512(integers + i * pitch + at + 32);
             low[i] = bytes(a, b);
@@ -107,7 +107,7 @@ struct QuerySegments {
           std::int8_t *const tiles = to + (segments.at[s].tile + 2 * step) * tile_bytes;
           const auto store = [&](__m512i(&v)[16], std::int8_t * of) __attribute__((always_inline)) {
             transpose_words(v);
-            unroll<16>([&](auto i) __attribute__((always_inline)) {
+            unroll<16>([&](std::size_t i) __attribute__((always_inline)) {
               _mm512_storeu_si512(of + i * amx_row_bytes, v[i]);
             });
           };

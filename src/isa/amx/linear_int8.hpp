@@ -173,13 +173,13 @@ struct IntegerTilesByAmx {
     const float *const steps = terms.rows.steps + g * amx_rows, *const x_sums =
                                                                     terms.rows.sums + g * amx_rows;
     batch step[amx_rows];
-    unroll<amx_rows>([&](auto r) __attribute__((always_inline)) { step[r] = batch(steps[r]); });
+    unroll<amx_rows>([&](std::size_t r) __attribute__((always_inline)) { step[r] = batch(steps[r]); });
     for (std::size_t n = 0; n < block; n += S::width, sum += amx_rows * S::width) {
       const std::size_t at = g * block + n;
       batch scale[1], offset[1];
       terms.scales.load(g, n, scale);
       if (has_options && terms.offsets) terms.offsets.load(g, n, offset);
-      unroll<amx_rows>([&](auto r) __attribute__((always_inline)) {
+      unroll<amx_rows>([&](std::size_t r) __attribute__((always_inline)) {
         float *const result = to + r * block + n;
         batch p(_mm512_cvtepi32_ps(_mm512_load_si512(sum + r * S::width)));
         batch t = fresh ? batch(0.0f) : S::load(result);

@@ -199,7 +199,7 @@ class PatchProducts {
   }
 
   [[gnu::always_inline]] static void rescale(float *out, std::size_t dim, const float *factors) {
-    unroll<wide>([&](auto c) __attribute__((always_inline)) {
+    unroll<wide>([&](std::size_t c) __attribute__((always_inline)) {
       const __m512 factor = _mm512_loadu_ps(factors + c * amx_rows);
       for (std::size_t d = 0; d < dim; ++d) {
         float *const at = out + d * tile_pitch + c * amx_rows;

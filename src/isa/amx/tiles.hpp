@@ -25,9 +25,9 @@ inline constexpr std::size_t amx_k32 = rapt::Bf16Contract::k32;
 [[gnu::always_inline]] inline void transpose_words(__m512i (&v)[16]) {
   using batch = simd<float>::batch;
   batch words[16];
-  unroll<16>([&](auto i) __attribute__((always_inline)) { words[i] = batch(_mm512_castsi512_ps(v[i])); });
+  unroll<16>([&](std::size_t i) __attribute__((always_inline)) { words[i] = batch(_mm512_castsi512_ps(v[i])); });
   simd<float>::transpose(words);
-  unroll<16>([&](auto i) __attribute__((always_inline)) { v[i] = _mm512_castps_si512(words[i]); });
+  unroll<16>([&](std::size_t i) __attribute__((always_inline)) { v[i] = _mm512_castps_si512(words[i]); });
 }
 
 struct alignas(64) TileConfiguration {

@@ -348,13 +348,13 @@ struct simd : Avx2 {
   [[gnu::always_inline]] static void transpose(batch (&v)[width]) {
     constexpr std::size_t n = part_width<A>;
     batch lower[n], upper[n];
-    unroll<n>([&](auto i) __attribute__((always_inline)) {
+    unroll<n>([&](std::size_t i) __attribute__((always_inline)) {
       lower[i] = v[i];
       upper[i] = v[i + n];
     });
     transpose_in_parts<Avx2>(lower);
     transpose_in_parts<Avx2>(upper);
-    unroll<n>([&](auto i) __attribute__((always_inline)) {
+    unroll<n>([&](std::size_t i) __attribute__((always_inline)) {
       v[i] = low_halves(lower[i], upper[i]);
       v[i + n] = high_halves(lower[i], upper[i]);
     });

@@ -316,7 +316,7 @@ struct simd : Avx512 {
   static batch bits_of_any(const batch (&v)[registers]) {
     constexpr int any_of_three = 0xfe;
     __m512i all = bits(v[0]);
-    unroll<(registers - 1) / 2>([&](auto i) __attribute__((always_inline)) {
+    unroll<(registers - 1) / 2>([&](std::size_t i) __attribute__((always_inline)) {
       all = _mm512_ternarylogic_epi64(all, bits(v[2 * i + 1]), bits(v[2 * i + 2]), any_of_three);
     });
     if constexpr (registers % 2 == 0) all = _mm512_or_si512(all, bits(v[registers - 1]));
@@ -343,11 +343,11 @@ struct simd : Avx512 {
   [[gnu::always_inline]] static void transpose(batch (&v)[width]) {
     constexpr std::size_t n = part_width<A>;
     batch rows[4][n];
-    unroll<4>([&](auto q) __attribute__((always_inline)) {
-      unroll<n>([&](auto i) __attribute__((always_inline)) { rows[q][i] = v[n * q + i]; });
+    unroll<4>([&](std::size_t q) __attribute__((always_inline)) {
+      unroll<n>([&](std::size_t i) __attribute__((always_inline)) { rows[q][i] = v[n * q + i]; });
       transpose_in_parts<Avx512>(rows[q]);
     });
-    unroll<n>([&](auto i) __attribute__((always_inline)) {
+    unroll<n>([&](std::size_t i) __attribute__((always_inline)) {
       const batch a = parts<0x88>(rows[0][i], rows[1][i]), b = parts<0xdd>(rows[0][i], rows[1][i]);
       const batch c = parts<0x88>(rows[2][i], rows[3][i]), d = parts<0xdd>(rows[2][i], rows[3][i]);
       v[i] = parts<0x88>(a, c);
@@ -367,7 +367,7 @@ struct simd : Avx512 {
     constexpr std::size_t n = part_width<A>;
     unroll<2>([&](auto h) __attribute__((always_inline)) {
       batch even[n], odd[n];
-      unroll<n>([&](auto i) __attribute__((always_inline)) {
+      unroll<n>([&](std::size_t i) __attribute__((always_inline)) {
         const auto half = [&](std::size_t r) { return row[i + r] + at + h * (width / 2); };
         const batch a = load_halves(half(0), half(n)), b = load_halves(half(2 * n), half(3 * n));
         even[i] = parts<0x88>(a, b);

@@ -292,8 +292,8 @@ struct simd : Neon {
   static void end_streaming() {}
   static mask load_flags(const std::uint8_t *p, std::size_t k) {
     mask flags = {};
-    unroll<width>([&](auto lane) __attribute__((always_inline)) {
-      if (k > lane()) flags[lane()] = p[lane()];
+    unroll<width>([&](std::size_t lane) __attribute__((always_inline)) {
+      if (k > lane) flags[lane] = p[lane];
     });
     return flags != 0;
   }

@@ -41,12 +41,12 @@ struct BfmlalRows : K32Rows {
     constexpr std::size_t width = S::width, k32 = rapt::Bf16Contract::k32;
     const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<squares, rows>(f); };
     batch total[squares][rows], even[squares][rows], odd[squares][rows];
-    each([&](auto g, auto r) __attribute__((always_inline)) { total[g][r] = batch(0.0f); });
+    each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) { total[g][r] = batch(0.0f); });
     const auto multiply = [&](auto g, auto square, std::size_t at) __attribute__((always_inline)) {
       S::each_transposed(
           square, 0, [&](auto i, batch words) __attribute__((always_inline)) {
             if constexpr (i == 0) lines.template fetch<g, squares>();
-            unroll<rows>([&](auto r) __attribute__((always_inline)) {
+            unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
               const batch query = S::load(queries + r * pitch + at + i / 2 * width);
               constexpr int lane = i % 2 * 2;
               even[g][r] = N::add_even_by_lane<lane>(even[g][r], N::halves(words), query);
@@ -55,7 +55,7 @@ struct BfmlalRows : K32Rows {
           });
     };
     for (std::size_t d = 0; d < dim; d += k32) {
-      each([&](auto g, auto r) __attribute__((always_inline)) { even[g][r] = odd[g][r] = batch(0.0f); });
+      each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) { even[g][r] = odd[g][r] = batch(0.0f); });
       if constexpr (squares == 1) {
         each_square(
             key_rows, d, dim, [&](auto square, std::size_t at) __attribute__((always_inline)) {
@@ -70,10 +70,10 @@ struct BfmlalRows : K32Rows {
           key_rows.advance(2 * width);
         }
       }
-      each([&](auto g, auto r)
+      each([&](std::size_t g, std::size_t r)
                __attribute__((always_inline)) { total[g][r] = total[g][r] + (even[g][r] + odd[g][r]); });
     }
-    each([&](auto g, auto r) __attribute__((always_inline)) {
+    each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
       S::store(scores + r * rapt::attention_block + g * width, total[g][r]);
     });
   }
@@ -130,24 +130,24 @@ struct BfmlalRows : K32Rows {
     const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<together, rows>(f); };
     for (std::size_t j = 0; j < count; j += together * N::width) {
       batch total[together][rows][2];
-      each([&](auto g, auto r)
+      each([&](std::size_t g, std::size_t r)
                __attribute__((always_inline)) { total[g][r][0] = total[g][r][1] = batch(0.0f); });
       for (std::size_t d = 0; d < dim; d += k32) {
         batch chain[2][together][rows][2];
-        each([&](auto g, auto r) __attribute__((always_inline)) {
+        each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
           chain[0][g][r][0] = chain[0][g][r][1] = chain[1][g][r][0] = chain[1][g][r][1] = batch(0.0f);
         });
         const std::size_t end = dim - d < k32 ? dim : d + k32;
         for (std::size_t at = d; at < end; at += width) {
           batch query[rows];
-          unroll<rows>([&](auto r)
+          unroll<rows>([&](std::size_t r)
                            __attribute__((always_inline)) { query[r] = S::load(queries + r * pitch + at); });
           unroll_while<width>([&](auto i) __attribute__((always_inline)) {
             if (at + i >= end) return false;
             if constexpr (i % rows == 0) lines.template fetch<i / rows, width / rows>();
-            unroll<together>([&](auto g) __attribute__((always_inline)) {
+            unroll<together>([&](std::size_t g) __attribute__((always_inline)) {
               const auto key = N::load(keys + (at + i) * block + j + g * N::width);
-              unroll<rows>([&](auto r) __attribute__((always_inline)) {
+              unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
                 auto &sum = chain[i % 2][g][r];
                 sum[0] = N::add_even_by_lane<i>(sum[0], key, query[r]);
                 sum[1] = N::add_odd_by_lane<i>(sum[1], key, query[r]);
@@ -156,13 +156,13 @@ struct BfmlalRows : K32Rows {
             return true;
           });
         }
-        each([&](auto g, auto r) __attribute__((always_inline)) {
-          unroll<2>([&](auto half) __attribute__((always_inline)) {
+        each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
+          unroll<2>([&](std::size_t half) __attribute__((always_inline)) {
             total[g][r][half] = total[g][r][half] + (chain[0][g][r][half] + chain[1][g][r][half]);
           });
         });
       }
-      each([&](auto g, auto r) __attribute__((always_inline)) {
+      each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
         float *const to = scores + r * block + j + g * N::width;
         S::interleave(total[g][r][0], total[g][r][1]);
         S::store(to, total[g][r][0]);
@@ -187,7 +187,7 @@ struct BfmlalRows : K32Rows {
     const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<rows, vectors>(f); };
     for (std::size_t first = 0; first < keys; first += k32) {
       batch chain[2][rows][vectors][2];
-      each([&](auto r, auto v) __attribute__((always_inline)) {
+      each([&](std::size_t r, std::size_t v) __attribute__((always_inline)) {
         chain[0][r][v][0] = chain[0][r][v][1] = chain[1][r][v][0] = chain[1][r][v][1] = batch(0.0f);
       });
       const std::size_t k32_end = keys - first < k32 ? keys : first + k32;
@@ -199,14 +199,14 @@ struct BfmlalRows : K32Rows {
         // Weights past the last key are 0, and their memory exists, so whole vectors can be loaded.
         for (std::size_t i = j; i < end; i += width) {
           batch weight[rows];
-          unroll<rows>([&](auto r)
+          unroll<rows>([&](std::size_t r)
                            __attribute__((always_inline)) { weight[r] = S::load(weights + r * block + i); });
           unroll_while<width>([&](auto k) __attribute__((always_inline)) {
             if (i + k >= end) return false;
             unroll<vectors>([&](auto v) __attribute__((always_inline)) {
               if constexpr (v * N::width * 2 % 64 == 0) ahead.fetch(v * N::width * 2);
               const auto element = whole ? N::load(from + v * N::width) : N::load_first(from, left);
-              unroll<rows>([&](auto r) __attribute__((always_inline)) {
+              unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
                 auto &sum = chain[k % 2][r][v];
                 sum[0] = N::add_even_by_lane<k>(sum[0], element, weight[r]);
                 sum[1] = N::add_odd_by_lane<k>(sum[1], element, weight[r]);
@@ -218,7 +218,7 @@ struct BfmlalRows : K32Rows {
           });
         }
       }
-      each([&](auto r, auto v) __attribute__((always_inline)) {
+      each([&](std::size_t r, std::size_t v) __attribute__((always_inline)) {
         auto &even = chain[0][r][v], &odd = chain[1][r][v];
         batch a = even[0] + odd[0], b = even[1] + odd[1];
         S::interleave(a, b);

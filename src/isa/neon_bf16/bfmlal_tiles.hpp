@@ -40,7 +40,7 @@ struct BfmlalTiles : K32Tiles {
       for (std::size_t begin = 0; begin < inputs; begin += k32) {
         const std::size_t end = inputs - begin < k32 ? inputs : begin + k32;
         batch even[rows][vectors], odd[rows][vectors];
-        unroll_pairs<rows, vectors>([&](auto r, auto j) __attribute__((always_inline)) {
+        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
           even[r][j] = odd[r][j] = batch(0.0f);
         });
         const auto add = [&](auto of_pair) __attribute__((always_inline)) {
@@ -48,10 +48,10 @@ struct BfmlalTiles : K32Tiles {
           // other numbers of the workspace.
           constexpr std::size_t count = of_pair * rows;
           batch x[(count + S::width - 1) / S::width];
-          unroll<(count + S::width - 1) / S::width>([&](auto i) __attribute__((always_inline)) {
+          unroll<(count + S::width - 1) / S::width>([&](std::size_t i) __attribute__((always_inline)) {
             x[i] = S::load(row + i * S::width);
           });
-          unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+          unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
             const N::Halves pair = N::load(weight + j * N::width);
             unroll<rows>([&](auto r) __attribute__((always_inline)) {
               constexpr std::size_t next = rows + r;
@@ -70,7 +70,7 @@ struct BfmlalTiles : K32Tiles {
           add(std::integral_constant<std::size_t, 2>{});
         }
         if (k < end) add(std::integral_constant<std::size_t, 1>{});
-        unroll_pairs<rows, vectors>([&](auto r, auto j) __attribute__((always_inline)) {
+        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
           A *const to = tile.sums + r * block + v + j * S::width;
           const batch before = begins ? batch(0.0f) : S::load(to);
           S::store(to, before + (even[r][j] + odd[r][j]));

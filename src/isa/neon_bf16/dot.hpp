@@ -59,20 +59,20 @@ template <std::size_t begin, std::size_t step, std::size_t rows, std::size_t cou
   };
   const auto add = [&](auto i, auto load) __attribute__((always_inline)) {
     const auto factors = load(query);
-    unroll<rows>([&](auto r) __attribute__((always_inline)) { sum[r][i].add(factors, load(row[r])); });
+    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { sum[r][i].add(factors, load(row[r])); });
   };
-  each([&](auto i, auto) __attribute__((always_inline)) {
-    unroll<rows>([&](auto r) __attribute__((always_inline)) { sum[r][i].clear(); });
+  each([&](std::size_t i, auto) __attribute__((always_inline)) {
+    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { sum[r][i].clear(); });
   });
   std::size_t d = 0;
   for (; dim - d >= lanes; d += lanes) {
-    each([&](auto i, auto at) __attribute__((always_inline)) {
+    each([&](std::size_t i, std::size_t at) __attribute__((always_inline)) {
       add(
           i, [&](const rapt::BF16 *p) __attribute__((always_inline)) { return N::load(p + d + at); });
     });
   }
   if (d < dim) {
-    each([&](auto i, auto at) __attribute__((always_inline)) {
+    each([&](std::size_t i, std::size_t at) __attribute__((always_inline)) {
       if (dim - d >= at + N::width) {
         add(
             i, [&](const rapt::BF16 *p) __attribute__((always_inline)) { return N::load(p + d + at); });
@@ -83,7 +83,7 @@ template <std::size_t begin, std::size_t step, std::size_t rows, std::size_t cou
       }
     });
     // Changes sums of -0 to +0, as adding a missing lane of +0 does in the contract's order.
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
       sum[r][0].even = sum[r][0].even + HalfLanes::batch(0.0f);
     });
   }
@@ -95,7 +95,7 @@ template <std::size_t rows, std::size_t count, std::size_t begin, std::size_t st
                                              std::size_t dim, HalfLanes (&folded)[rows]) {
   HalfLanes sum[rows][count];
   add_lanes<begin, step>(query, row, dim, sum);
-  unroll<rows>([&](auto r)
+  unroll<rows>([&](std::size_t r)
                    __attribute__((always_inline)) { folded[r] = fold_registers<HalfLanes, count>(sum[r]); });
 }
 
@@ -106,7 +106,7 @@ template <class E>
     const E *const row[1] = {b + begin};
     HalfLanes sum[1][HalfLanes::count];
     add_lanes<0, 1>(a + begin, row, elements, sum);
-    unroll<HalfLanes::count>([&](auto i) __attribute__((always_inline)) {
+    unroll<HalfLanes::count>([&](std::size_t i) __attribute__((always_inline)) {
       sum[0][i].store(lane + i * NeonBf16::width);
     });
   });
@@ -137,7 +137,7 @@ template <class E>
       dot_lanes<4, HalfLanes::count / passes, pass, passes>(query, row, dim, folded[pass]);
     });
     S::batch four[4];
-    unroll<4>([&](auto j) __attribute__((always_inline)) {
+    unroll<4>([&](std::size_t j) __attribute__((always_inline)) {
       four[j] = ((folded[0][j] + folded[2][j]) + (folded[1][j] + folded[3][j])).folded();
     });
     S::store_scaled_folds(out + r, scale, four[0], four[1], four[2], four[3]);

@@ -40,36 +40,36 @@ struct DigitRows {
       const std::size_t left =
           count - j - 1;  // keys after key j; the last existing key replaces every missing key
       const std::int8_t *query[rows];
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
         query[r] = reinterpret_cast<const std::int8_t *>(of.queries + r * of.pitch);
       });
       I::Sums pairs[rows][keys / 2];
       unroll<keys / together>([&](auto part) __attribute__((always_inline)) {
         constexpr std::size_t begin = part * together;
-        unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
           const std::int8_t *at = query[r];
           asm("" : "+r"(at));  // otherwise gcc spills loaded queries for the next part
           query[r] = at;
         });
         const std::int8_t *key[together];
         I::Sums high[rows][together], low[rows][together];
-        unroll<together>([&](auto i) __attribute__((always_inline)) {
+        unroll<together>([&](std::size_t i) __attribute__((always_inline)) {
           const std::size_t row = j % Int8Run::rows + (begin + i < left ? begin + i : left);
           key[i] = of_keys.first + of.from + of_keys.stride * static_cast<std::ptrdiff_t>(row);
-          unroll<rows>([&](auto r) __attribute__((always_inline)) { high[r][i] = low[r][i] = I::zero(); });
+          unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { high[r][i] = low[r][i] = I::zero(); });
         });
         const auto fetch = [&](std::size_t d) __attribute__((always_inline)) {
-          unroll<together>([&](auto i) __attribute__((always_inline)) {
+          unroll<together>([&](std::size_t i) __attribute__((always_inline)) {
             fetch_line<Cache::l1>(reinterpret_cast<std::uintptr_t>(key[i]) + to_next + d);
           });
         };
         const auto add = [&](std::size_t d, auto bytes) __attribute__((always_inline)) {
           I::Bytes k[together];
-          unroll<together>([&](auto i) __attribute__((always_inline)) { k[i] = bytes(key[i] + d); });
-          unroll<rows>([&](auto r) __attribute__((always_inline)) {
+          unroll<together>([&](std::size_t i) __attribute__((always_inline)) { k[i] = bytes(key[i] + d); });
+          unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
             const I::Bytes of_high = I::load_bytes(query[r] + 2 * d),
                            of_low = I::load_bytes(query[r] + 2 * d + I::digits);
-            unroll<together>([&](auto i) __attribute__((always_inline)) {
+            unroll<together>([&](std::size_t i) __attribute__((always_inline)) {
               high[r][i] = I::add_fours(high[r][i], k[i], of_high);
               low[r][i] = I::add_fours(low[r][i], k[i], of_low);
             });
@@ -96,12 +96,12 @@ struct DigitRows {
                        __attribute__((always_inline)) { return I::load_first(at, dim - d); });
           }
         }
-        unroll_pairs<rows, together / 2>([&](auto r, auto i) __attribute__((always_inline)) {
+        unroll_pairs<rows, together / 2>([&](std::size_t r, std::size_t i) __attribute__((always_inline)) {
           pairs[r][begin / 2 + i] = I::joined(I::pair_sums(high[r][2 * i], high[r][2 * i + 1]),
                                               I::pair_sums(low[r][2 * i], low[r][2 * i + 1]));
         });
       });
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
         add_segment<I>(of, r, j, I::pair_sums(pairs[r][0], pairs[r][1]), scores);
       });
     }
@@ -117,7 +117,7 @@ struct DigitRows {
     constexpr std::size_t line = 64, at_once = vectors < 4 ? vectors : 4;
     static_assert(vectors % at_once == 0);
     I::Sums high[rows][vectors];
-    unroll_pairs<rows, vectors>([&](auto r, auto v)
+    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
                                     __attribute__((always_inline)) { high[r][v] = sum[r][v] = I::zero(); });
     for (std::size_t i = 0; i < count; i += Int8Run::rows) {
       const auto [run, ahead] = run_at(i / Int8Run::rows);
@@ -129,7 +129,7 @@ struct DigitRows {
       std::ptrdiff_t row[4] = {0, run.stride, 2 * run.stride, 3 * run.stride};
       for (std::size_t j = 0; j < end; j += 4, first += 4 * run.stride, weight += 4) {
         if (end - j < 4) [[unlikely]] {
-          unroll<3>([&](auto k) __attribute__((always_inline)) {
+          unroll<3>([&](std::size_t k) __attribute__((always_inline)) {
             row[k + 1] = j + k + 1 < end ? row[k + 1] : row[k];
           });
         }
@@ -140,9 +140,9 @@ struct DigitRows {
           });
         }
         I::Bytes columns[vectors / at_once][at_once];
-        unroll<vectors / at_once>([&](auto v) __attribute__((always_inline)) {
+        unroll<vectors / at_once>([&](std::size_t v) __attribute__((always_inline)) {
           I::Bytes bytes[4];
-          unroll<4>([&](auto k) __attribute__((always_inline)) {
+          unroll<4>([&](std::size_t k) __attribute__((always_inline)) {
             const std::int8_t *const at = first + v * 4 * at_once + row[k];
             if constexpr (!whole) {
               bytes[k] = I::load_first(at, tail);
@@ -154,10 +154,10 @@ struct DigitRows {
           });
           I::interleave(bytes, columns[v]);
         });
-        unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
           const I::Bytes of_high = I::load_four(weight + 2 * r * pitch),
                          of_low = I::load_four(weight + I::digits + 2 * r * pitch);
-          unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+          unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
             const I::Bytes bytes = columns[v / at_once][v % at_once];
             high[r][v] = I::add_fours_by_first(high[r][v], bytes, of_high);
             sum[r][v] = I::add_fours_by_first(sum[r][v], bytes, of_low);
@@ -165,7 +165,7 @@ struct DigitRows {
         });
       }
     }
-    unroll_pairs<rows, vectors>([&](auto r, auto v) __attribute__((always_inline)) {
+    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v) __attribute__((always_inline)) {
       sum[r][v] = I::joined(high[r][v], sum[r][v]);
     });
   }
@@ -193,7 +193,7 @@ struct DigitRows {
     for (std::size_t j = 0; j < block; j += 4 * vectors) {
       I::Sums sum[rows][vectors];
       column_sums<rows, vectors, true>(of.queries, of.pitch, run_at, of.dim, j, 0, sum);
-      unroll_pairs<rows, vectors>([&](auto r, auto v) __attribute__((always_inline)) {
+      unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v) __attribute__((always_inline)) {
         add_segment<I>(of, r, j + 4 * v, sum[r][v], scores);
       });
     }
@@ -212,9 +212,9 @@ struct DigitRows {
     I::Sums sum[rows][vectors];
     column_sums<rows, vectors, whole>(of.weights, of.weights_pitch, run_at, keys, column, of.end - column,
                                       sum);
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
       const S::batch step(of.steps[r]), rescale(of.rescale[r]);
-      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
         const std::size_t at = column + v * S::width;
         if (!whole && at >= of.end) return;
         float *const out = of.values + r * of.pitch + at;

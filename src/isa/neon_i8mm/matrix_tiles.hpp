@@ -67,16 +67,16 @@ struct MatrixTiles : IntegerTiles<I8mmCodes> {
         // The sums of outputs 0 and 1 of a vector, then of 2 and 3. Each has both rows of its first output,
         // then of its second one.
         int32x4_t sum[pairs][vectors][2];
-        unroll_pairs<pairs, vectors>([&](auto p, auto j) __attribute__((always_inline)) {
+        unroll_pairs<pairs, vectors>([&](auto p, std::size_t j) __attribute__((always_inline)) {
           sum[p][j][0] = sum[p][j][1] = start<p, rows>(terms.rows.starts + g * rows);
         });
         for (std::size_t k = begin; k < end; k += 8) {
           prefetch.step(k);
           int8x16_t row[pairs];
-          unroll<pairs>([&](auto p) __attribute__((always_inline)) { row[p] = vld1q_s8(x + 16 * p); });
-          unroll_pairs<vectors, 2>([&](auto j, auto half) __attribute__((always_inline)) {
+          unroll<pairs>([&](std::size_t p) __attribute__((always_inline)) { row[p] = vld1q_s8(x + 16 * p); });
+          unroll_pairs<vectors, 2>([&](std::size_t j, std::size_t half) __attribute__((always_inline)) {
             const uint8x16_t of = vld1q_u8(codes + j * 32 + half * 16);
-            unroll<pairs>([&](auto p) __attribute__((always_inline)) {
+            unroll<pairs>([&](std::size_t p) __attribute__((always_inline)) {
               sum[p][j][half] = add_products(sum[p][j][half], of, row[p]);
             });
           });
@@ -84,7 +84,7 @@ struct MatrixTiles : IntegerTiles<I8mmCodes> {
           codes += 8 * block;
         }
         I8mmCodes::Sums of_row[rows][vectors];
-        unroll_pairs<rows, vectors>([&](auto r, auto j) __attribute__((always_inline)) {
+        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
           const auto &of = sum[r / 2][j];
           of_row[r][j] = r % 2 == 0 ? vuzp1q_s32(of[0], of[1]) : vuzp2q_s32(of[0], of[1]);
         });
@@ -137,7 +137,7 @@ class MatrixCodes : public CodeGroups<MatrixRows> {
     for (std::size_t k = 0; k < inputs; k += 8, codes += 8 * block, to += 8 * block) {
       // If the second quad does not exist, x is 0 there, and any codes do.
       const std::uint8_t *const next = inputs - k > 4 ? codes + 4 * block : codes;
-      unroll<block / 4>([&](auto i) __attribute__((always_inline)) {
+      unroll<block / 4>([&](std::size_t i) __attribute__((always_inline)) {
         store(to + 32 * i, load_words(codes + 16 * i), load_words(next + 16 * i));
       });
     }
@@ -145,7 +145,7 @@ class MatrixCodes : public CodeGroups<MatrixRows> {
   [[gnu::noinline]] static void order_halves(const std::uint8_t *codes, std::size_t inputs,
                                              std::uint8_t *to) {
     for (std::size_t k = 0; k < inputs; k += 8, codes += 4 * block, to += 8 * block) {
-      unroll<block / 4>([&](auto i) __attribute__((always_inline)) {
+      unroll<block / 4>([&](std::size_t i) __attribute__((always_inline)) {
         const uint32x4_t words = load_words(codes + 16 * i);
         store(to + 32 * i, I8mmCodes::low_halves(words), I8mmCodes::high_halves(words));
       });

@@ -90,18 +90,18 @@ class Bf16Rule {
 
   [[gnu::always_inline]] void weigh_row(Sums &sums, std::size_t r, float *row) const {
     const batch base(sums.base[r]), offset(sums.offset[r]), to_log2(rows_.to_log2[r]);
-    unroll<block / S::width>([&](auto i) __attribute__((always_inline)) {
+    unroll<block / S::width>([&](std::size_t i) __attribute__((always_inline)) {
       S::store(row + i * S::width, weight_of_16_bits(S::load(row + i * S::width), base, offset, to_log2));
     });
     constexpr std::size_t k32s = block / C::k32;
     float sum = sums.sum[r] * rescale[r], even[k32s] = {}, odd[k32s] = {};
     for (std::size_t i = 0; i < C::k32; i += 2) {
-      unroll<k32s>([&](auto g) __attribute__((always_inline)) {
+      unroll<k32s>([&](std::size_t g) __attribute__((always_inline)) {
         even[g] += row[g * C::k32 + i];
         odd[g] += row[g * C::k32 + i + 1];
       });
     }
-    unroll<k32s>([&](auto g) __attribute__((always_inline)) { sum += even[g] + odd[g]; });
+    unroll<k32s>([&](std::size_t g) __attribute__((always_inline)) { sum += even[g] + odd[g]; });
     sums.sum[r] = sum;
   }
 

@@ -134,12 +134,12 @@ struct IntegerRows {
     const std::size_t part = of.group < segment ? of.group : segment;  // dimensions of one integer sum
     typename I::Sums sum[rows];
     const auto clear = [&] {
-      unroll<rows>([&](auto r) __attribute__((always_inline)) { sum[r] = I::zero(); });
+      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { sum[r] = I::zero(); });
     };
     const auto add_part = [&](std::size_t end) __attribute__((always_inline)) {
       const std::size_t g = (end - 1) / of.group;
       const batch k_scale = S::load(of.k_scales + g * rapt::attention_block + j);
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
         float *const score = scores + r * rapt::attention_block;
         const batch before = end <= part ? batch(0.0f) : S::load(score);
         const batch product = I::numbers(sum[r]) * batch(of.steps[r * of.step_pitch + g]);
@@ -155,7 +155,7 @@ struct IntegerRows {
             if constexpr (i * square % 64 == 0) lines.fetch();
             const typename I::Wide even = I::even_bytes(keys), odd = I::odd_bytes(keys);
             if (4 * i < left) {
-              unroll<rows>([&](auto r) __attribute__((always_inline)) {
+              unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
                 const std::int16_t *const query = queries + r * of.pitch + 4 * i;
                 sum[r] = I::add_products(sum[r], even, I::pair(query));
                 sum[r] = I::add_products(sum[r], odd, I::pair(query + 2));
@@ -206,29 +206,29 @@ struct IntegerRows {
         const std::size_t in_run = j % Int8Run::rows + g;
         if (count - j >= S::width) {
           key[0] = first + stride * static_cast<std::ptrdiff_t>(in_run);
-          unroll<3>([&](auto i) __attribute__((always_inline)) {
+          unroll<3>([&](std::size_t i) __attribute__((always_inline)) {
             key[i + 1] = key[i] + stride * static_cast<std::ptrdiff_t>(quarter);
           });
         } else {  // the last key replaces missing ones
           const std::size_t last_key = (count - 1) % Int8Run::rows;
-          unroll<4>([&](auto i) __attribute__((always_inline)) {
+          unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
             const std::size_t row = in_run + i * quarter;
             key[i] = first + stride * static_cast<std::ptrdiff_t>(row < last_key ? row : last_key);
           });
         }
         typename I::Sums sum[rows][4];
-        unroll_pairs<rows, 4>([&](auto r, auto i) __attribute__((always_inline)) { sum[r][i] = I::zero(); });
+        unroll_pairs<rows, 4>([&](std::size_t r, std::size_t i) __attribute__((always_inline)) { sum[r][i] = I::zero(); });
         const auto fetch = [&](std::size_t d) __attribute__((always_inline)) {
-          unroll<4>([&](auto i) __attribute__((always_inline)) {
+          unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
             fetch_line<Cache::l1>(reinterpret_cast<std::uintptr_t>(key[i]) + to_next + d);
           });
         };
         const auto add = [&](std::size_t d, auto widened) __attribute__((always_inline)) {
           typename I::Wide keys[4];
-          unroll<4>([&](auto i) __attribute__((always_inline)) { keys[i] = widened(key[i] + d); });
-          unroll<rows>([&](auto r) __attribute__((always_inline)) {
+          unroll<4>([&](std::size_t i) __attribute__((always_inline)) { keys[i] = widened(key[i] + d); });
+          unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
             const auto factors = I::load(of.queries + r * of.pitch + d);
-            unroll<4>([&](auto i) __attribute__((always_inline)) {
+            unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
               sum[r][i] = I::add_products(sum[r][i], keys[i], factors);
             });
           });
@@ -255,9 +255,9 @@ struct IntegerRows {
                        __attribute__((always_inline)) { return I::widened_first(at, tail); });
           }
         }
-        unroll<rows>([&](auto r) __attribute__((always_inline)) { folded[r][g] = I::fold_quarters(sum[r]); });
+        unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { folded[r][g] = I::fold_quarters(sum[r]); });
       }
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
         add_segment<I>(of, r, j, I::join_quarters(folded[r]), scores);
       });
     }
@@ -271,7 +271,7 @@ struct IntegerRows {
                                                  std::size_t count, std::size_t column, std::size_t tail,
                                                  typename I::Sums (&sum)[rows][vectors][2]) {
     constexpr std::size_t line = 64;
-    unroll_pairs<rows, vectors>([&](auto r, auto v) __attribute__((always_inline)) {
+    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v) __attribute__((always_inline)) {
       sum[r][v][0] = sum[r][v][1] = I::zero();
     });
     for (std::size_t i = 0; i < count; i += Int8Run::rows) {
@@ -297,15 +297,15 @@ struct IntegerRows {
             columns[v] = I::columns(I::widened_first(a + at, tail), I::widened_first(b + at, tail));
           }
         });
-        unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
           const auto pair = I::pair(weights + r * pitch + i + j);
-          unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+          unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
             I::add_columns(sum[r][v], columns[v], pair);
           });
         });
       }
     }
-    unroll_pairs<rows, vectors>([&](auto r, auto v)
+    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
                                     __attribute__((always_inline)) { I::in_order(sum[r][v]); });
   }
 
@@ -328,7 +328,7 @@ struct IntegerRows {
     for (std::size_t j = 0; j < block; j += together * I::wide) {
       typename I::Sums sum[rows][together][2];
       column_sums<rows, together, true>(of.queries, of.pitch, run_at, of.dim, j, 0, sum);
-      unroll_pairs<rows, 2 * together>([&](auto r, auto v) __attribute__((always_inline)) {
+      unroll_pairs<rows, 2 * together>([&](std::size_t r, std::size_t v) __attribute__((always_inline)) {
         add_segment<I>(of, r, j + v * S::width, sum[r][v / 2][v % 2], scores);
       });
     }
@@ -347,9 +347,9 @@ struct IntegerRows {
     const std::size_t tail = of.end - column - (vectors - 1) * I::wide;
     typename I::Sums sum[rows][vectors][2];
     column_sums<rows, vectors, whole>(of.weights, of.weights_pitch, run_at, keys, column, tail, sum);
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
       const typename S::batch step(of.steps[r]), rescale(of.rescale[r]);
-      unroll<2 * vectors>([&](auto v) __attribute__((always_inline)) {
+      unroll<2 * vectors>([&](std::size_t v) __attribute__((always_inline)) {
         const std::size_t at = column + v * S::width;
         if (!whole && at >= of.end) return;
         float *const out = of.values + r * of.pitch + at;

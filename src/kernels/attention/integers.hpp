@@ -39,14 +39,14 @@ float make_integers(const float *weights, const float *scales, std::int16_t *to)
   const batch zero(0.0f);
   batch product[vectors];
   typename I::Sums largest = I::zero();
-  unroll<vectors>([&](auto i) __attribute__((always_inline)) {
+  unroll<vectors>([&](std::size_t i) __attribute__((always_inline)) {
     const batch weight = S::load(weights + i * S::width);
     product[i] = S::zero_where(S::equal(weight, zero), weight * S::load(scales + i * S::width));
     largest = I::greater_magnitude(largest, product[i]);
   });
   const rapt::IntegerUnits units(I::largest(largest), rapt::Int8Attention::largest);
   const batch inverse(units.inverse);
-  unroll<vectors>([&](auto i) __attribute__((always_inline)) {
+  unroll<vectors>([&](std::size_t i) __attribute__((always_inline)) {
     I::store_rounded(to + i * S::width, product[i] * inverse);
   });
   return units.step;
@@ -70,7 +70,7 @@ template <class I, class At>
     const std::size_t count = keys <= j ? 0 : keys - j < unit ? keys - j : unit;
     const float *from = count > 0 ? at(first + j) : nullptr;
     if (count == unit && dense && groups == 1) {
-      unroll<unit / S::width>([&](auto i) __attribute__((always_inline)) {
+      unroll<unit / S::width>([&](std::size_t i) __attribute__((always_inline)) {
         S::store(to + j + i * S::width, S::load(from + i * S::width));
       });
     } else if (count == unit && dense && groups == 2) {
@@ -83,11 +83,11 @@ template <class I, class At>
       for (std::size_t i = 0; i < unit; i += S::width, from += groups * S::width) {
         for (std::size_t g = 0; g < groups; g += part) {
           batch v[part];
-          unroll<part>([&](auto k) __attribute__((always_inline)) {
+          unroll<part>([&](std::size_t k) __attribute__((always_inline)) {
             v[k] = I::load_parts(from + k * groups + g, part * groups);
           });
           transpose_in_parts<S>(v);
-          unroll<part>([&](auto k)
+          unroll<part>([&](std::size_t k)
                            __attribute__((always_inline)) { S::store(to + (g + k) * pitch + j + i, v[k]); });
         }
       }

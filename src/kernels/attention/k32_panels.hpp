@@ -66,11 +66,11 @@ template <class Layout, std::size_t depth, std::size_t vectors, class Element>
   const auto take = [&](auto odd, auto begins) __attribute__((always_inline)) {
     batch l[vectors];
     const float *const from = left + odd * tile_pitch;
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+    unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
       l[v] = S::load(from + v * S::width);
       S::keep_in_register(l[v]);
     });
-    each([&](auto i, auto v) __attribute__((always_inline)) {
+    each([&](std::size_t i, std::size_t v) __attribute__((always_inline)) {
       const batch r = element(right + i * Layout::to_item + odd * Layout::to_odd, from + v * S::width);
       batch &of = chain[odd][i][v];
       of = begins ? l[v] * r : S::fma(l[v], r, of);
@@ -84,7 +84,7 @@ template <class Layout, std::size_t depth, std::size_t vectors, class Element>
   };
   take(even, std::true_type{});
   if (count == 1) [[unlikely]] {
-    each([&](auto i, auto v) __attribute__((always_inline)) { sum[i][v] = chain[0][i][v]; });
+    each([&](std::size_t i, std::size_t v) __attribute__((always_inline)) { sum[i][v] = chain[0][i][v]; });
     return;
   }
   take(odd, std::true_type{});
@@ -97,7 +97,7 @@ template <class Layout, std::size_t depth, std::size_t vectors, class Element>
   }
   if (count % 2 == 1) [[unlikely]]
     take(even, std::false_type{});
-  each([&](auto i, auto v) __attribute__((always_inline)) { sum[i][v] = chain[0][i][v] + chain[1][i][v]; });
+  each([&](std::size_t i, std::size_t v) __attribute__((always_inline)) { sum[i][v] = chain[0][i][v] + chain[1][i][v]; });
 }
 
 // Broadcasts an element. This is one `element` argument of sum_k32().
@@ -119,22 +119,22 @@ template <class Layout, std::size_t vectors, class Elements>
         batch sum[depth][vectors];
         sum_k32<Layout>(count, queries, elements(j, depth), plain_element, sum);
         const auto each = [&](auto f) __attribute__((always_inline)) {
-          unroll_pairs<depth, vectors>([&](auto i, auto v) __attribute__((always_inline)) {
+          unroll_pairs<depth, vectors>([&](std::size_t i, std::size_t v) __attribute__((always_inline)) {
             f(i, v, scores + (j + i) * tile_pitch + v * S::width);
           });
         };
         if (is_first) {  // turns -0 into +0
-          each([&](auto i, auto v, float *)
+          each([&](std::size_t i, std::size_t v, float *)
                    __attribute__((always_inline)) { sum[i][v] = batch(0.0f) + sum[i][v]; });
         } else {
-          each([&](auto i, auto v, float *at)
+          each([&](std::size_t i, std::size_t v, float *at)
                    __attribute__((always_inline)) { sum[i][v] = S::load(at) + sum[i][v]; });
         }
-        each([&](auto i, auto v, float *at) __attribute__((always_inline)) { S::store(at, sum[i][v]); });
+        each([&](std::size_t i, std::size_t v, float *at) __attribute__((always_inline)) { S::store(at, sum[i][v]); });
         if (!is_last) return;
-        unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+        unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
           batch max = S::load(largest + v * S::width);
-          unroll<depth>([&](auto i) __attribute__((always_inline)) { max = S::max_number(sum[i][v], max); });
+          unroll<depth>([&](std::size_t i) __attribute__((always_inline)) { max = S::max_number(sum[i][v], max); });
           S::store(largest + v * S::width, max);
         });
       });
@@ -143,7 +143,7 @@ template <class Layout, std::size_t vectors, class Elements>
 // Widens 32 elements, loaded as words of two. Stores the even elements first, then the odd ones.
 [[gnu::always_inline]] inline void widen_words(const rapt::BF16 *from, float *to) {
   using S = simd<float>;
-  unroll<half_k32 / S::width>([&](auto i) __attribute__((always_inline)) {
+  unroll<half_k32 / S::width>([&](std::size_t i) __attribute__((always_inline)) {
     const typename S::batch words = S::load(reinterpret_cast<const float *>(from) + i * S::width);
     S::store(to + i * S::width, S::lower_bf16(words));
     S::store(to + half_k32 + i * S::width, S::upper_bf16(words));
@@ -179,9 +179,9 @@ template <std::size_t vectors, class Element, std::size_t most_depth>
       0, dims, [&](std::size_t d, auto depth) __attribute__((always_inline)) {
         batch sum[depth][vectors];
         sum_k32<ValueK32>(count, weights, values + d, element, sum);
-        unroll<depth>([&](auto i) __attribute__((always_inline)) {
+        unroll<depth>([&](std::size_t i) __attribute__((always_inline)) {
           float *const to = out + dim_of_k32(d + i, dims == k32_terms) * tile_pitch;
-          unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+          unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
             S::store(to + v * S::width, S::load(to + v * S::width) + sum[i][v]);
           });
         });

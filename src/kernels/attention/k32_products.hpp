@@ -142,7 +142,7 @@ class K32Products : public BroadcastProducts<StoredBlock<float>> {
   template <std::size_t vectors>
   [[gnu::noinline, gnu::flatten]] void scores_of(const Segment &segment, float *scores,
                                                  float *largest) const {
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+    unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
       S::store(largest + v * S::width, batch(-std::numeric_limits<float>::infinity()));
     });
     for (std::size_t d = 0; d < o_.qk_dim; d += k32) {
@@ -160,7 +160,7 @@ class K32Products : public BroadcastProducts<StoredBlock<float>> {
         add(
             KeyK32(), [&](std::size_t j, auto depth) __attribute__((always_inline)) {
               if constexpr (!widens_for_one_use) return keys_at(d) + j * k32;
-              unroll<depth>([&](auto i)
+              unroll<depth>([&](std::size_t i)
                                 __attribute__((always_inline)) { widen_key(j + i, d, keys_ + i * k32); });
               return keys_;
             });
@@ -194,7 +194,7 @@ class K32Products : public BroadcastProducts<StoredBlock<float>> {
       }
       batch sum[1][vectors];
       sum_k32<ValueK32>(count, from, from, one, sum);
-      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
         S::store(sums + v * S::width, S::load(sums + v * S::width) + sum[0][v]);
       });
     }

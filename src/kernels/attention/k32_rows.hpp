@@ -98,10 +98,10 @@ struct K32Rows {
     using batch = typename S::batch;
     constexpr std::size_t width = S::width, k32 = rapt::Bf16Contract::k32;
     batch total[rows];
-    unroll<rows>([&](auto r) __attribute__((always_inline)) { total[r] = batch(0.0f); });
+    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { total[r] = batch(0.0f); });
     for (std::size_t d = 0; d < dim; d += k32) {
       batch even[rows], odd[rows];
-      unroll<rows>([&](auto r) __attribute__((always_inline)) { even[r] = odd[r] = batch(0.0f); });
+      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { even[r] = odd[r] = batch(0.0f); });
       each_square(
           key_rows, d, dim, [&](auto square, std::size_t at) __attribute__((always_inline)) {
             const float *const query = queries + at;
@@ -109,16 +109,16 @@ struct K32Rows {
                 square, 0, [&](auto i, batch words) __attribute__((always_inline)) {
                   if constexpr (i * width * 4 % 64 == 0) lines.fetch();
                   const batch first = S::lower_bf16(words), second = S::upper_bf16(words);
-                  unroll<rows>([&](auto r) __attribute__((always_inline)) {
-                    even[r] = S::fma(batch(query[r * pitch + 2 * i]), first, even[r]);
-                    odd[r] = S::fma(batch(query[r * pitch + 2 * i + 1]), second, odd[r]);
+                  unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+                    even[r] = S::fma(batch((query + r * pitch)[2 * i]), first, even[r]);
+                    odd[r] = S::fma(batch((query + r * pitch)[2 * i + 1]), second, odd[r]);
                   });
                 });
             key_rows.advance(2 * width);
           });
-      unroll<rows>([&](auto r) __attribute__((always_inline)) { total[r] = total[r] + (even[r] + odd[r]); });
+      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { total[r] = total[r] + (even[r] + odd[r]); });
     }
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
       S::store(scores + r * rapt::attention_block, total[r]);
     });
   }
@@ -140,19 +140,19 @@ struct K32Rows {
     const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<together, rows>(f); };
     for (std::size_t j = 0; j < count; j += together * S::width) {
       batch total[together][rows];
-      each([&](auto g, auto r) __attribute__((always_inline)) { total[g][r] = batch(0.0f); });
+      each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) { total[g][r] = batch(0.0f); });
       for (std::size_t d = 0; d < dim; d += k32) {
         batch chain[2][together][rows];
-        each([&](auto g, auto r)
+        each([&](std::size_t g, std::size_t r)
                  __attribute__((always_inline)) { chain[0][g][r] = chain[1][g][r] = batch(0.0f); });
         const std::size_t terms = dim - d < k32 ? dim - d : k32;
         const auto take = [&](std::size_t i, batch(&of)[together][rows]) __attribute__((always_inline)) {
           batch element[together];
-          unroll<together>([&](auto g) __attribute__((always_inline)) {
+          unroll<together>([&](std::size_t g) __attribute__((always_inline)) {
             element[g] = S::load(keys + (d + i) * block + j + g * S::width);
           });
-          each([&](auto g, auto r) __attribute__((always_inline)) {
-            of[g][r] = S::fma(batch(queries[r * pitch + d + i]), element[g], of[g][r]);
+          each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
+            of[g][r] = S::fma(batch((queries + r * pitch)[d + i]), element[g], of[g][r]);
           });
         };
         for (std::size_t i = 0; i < terms; i += 2) {
@@ -160,11 +160,11 @@ struct K32Rows {
           take(i, chain[0]);
           if (i + 1 < terms) take(i + 1, chain[1]);
         }
-        each([&](auto g, auto r) __attribute__((always_inline)) {
+        each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
           total[g][r] = total[g][r] + (chain[0][g][r] + chain[1][g][r]);
         });
       }
-      each([&](auto g, auto r) __attribute__((always_inline)) {
+      each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
         S::store(scores + r * block + j + g * S::width, total[g][r]);
       });
     }
@@ -184,7 +184,7 @@ struct K32Rows {
     const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<rows, strips>(f); };
     for (std::size_t first = 0; first < keys; first += k32) {
       batch chain[2][rows][strips][2];
-      each([&](auto r, auto s) __attribute__((always_inline)) {
+      each([&](std::size_t r, std::size_t s) __attribute__((always_inline)) {
         chain[0][r][s][0] = chain[0][r][s][1] = chain[1][r][s][0] = chain[1][r][s][1] = batch(0.0f);
       });
       const std::size_t k32_end = keys - first < k32 ? keys : first + k32;
@@ -198,8 +198,8 @@ struct K32Rows {
             if constexpr (s * strip * 2 % 64 == 0) ahead.fetch(s * strip * 2);
             batch v[2];
             ValueStrip<whole>::load(from + s * strip, left, v);
-            unroll<rows>([&](auto r) __attribute__((always_inline)) {
-              const batch weight(weights[r * block + i]);
+            unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+              const batch weight((weights + r * block)[i]);
               of[r][s][0] = S::fma(weight, v[0], of[r][s][0]);
               of[r][s][1] = S::fma(weight, v[1], of[r][s][1]);
             });
@@ -214,7 +214,7 @@ struct K32Rows {
         }
         if (i < end) take(i, chain[0]);
       }
-      each([&](auto r, auto s) __attribute__((always_inline)) {
+      each([&](std::size_t r, std::size_t s) __attribute__((always_inline)) {
         ValueStrip<whole>::add(chain[0][r][s][0] + chain[1][r][s][0], chain[0][r][s][1] + chain[1][r][s][1],
                                left, values + r * pitch + d + s * strip);
       });

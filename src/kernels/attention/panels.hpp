@@ -34,10 +34,10 @@ template <class A, std::size_t depth, std::size_t vectors, class Element>
                                                      typename simd<A>::batch (&sum)[depth][vectors]) {
   using S = simd<A>;
   typename S::batch v[vectors];
-  unroll<vectors>([&](auto i) __attribute__((always_inline)) { v[i] = S::load(row + i * S::width); });
-  unroll<depth>([&](auto i) __attribute__((always_inline)) {
+  unroll<vectors>([&](std::size_t i) __attribute__((always_inline)) { v[i] = S::load(row + i * S::width); });
+  unroll<depth>([&](std::size_t i) __attribute__((always_inline)) {
     const typename S::batch factor(element(i));
-    unroll<vectors>([&](auto j)
+    unroll<vectors>([&](std::size_t j)
                         __attribute__((always_inline)) { sum[i][j] = S::fma(v[j], factor, sum[i][j]); });
   });
 }
@@ -59,15 +59,15 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
   using batch = typename S::batch;
   batch score[depth][vectors];
   const E *key[depth];
-  unroll<depth>([&](auto j) __attribute__((always_inline)) { key[j] = keys[j]; });
-  unroll_pairs<depth, vectors>([&](auto j, auto v)
+  unroll<depth>([&](std::size_t j) __attribute__((always_inline)) { key[j] = keys[j]; });
+  unroll_pairs<depth, vectors>([&](std::size_t j, std::size_t v)
                                    __attribute__((always_inline)) { score[j][v] = batch(A(0)); });
   std::ptrdiff_t at_key = 0;
   constexpr std::size_t line = 64 / sizeof(E), piece = S::fetches_by_line ? line : 4 * line;
   for (std::size_t d = 0; d < dim;) {
     const std::size_t end = dim - d < piece ? dim : d + piece;
     for (std::size_t at = d; at < end && at < fetch.dim; at += line) {
-      unroll<depth>([&](auto j)
+      unroll<depth>([&](std::size_t j)
                         __attribute__((always_inline)) { __builtin_prefetch(fetch.rows[j] + at, 0, 2); });
     }
     for (; d < end; ++d, queries += tile_pitch, at_key += step) {
@@ -76,7 +76,7 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
           score);
     }
   }
-  unroll_pairs<depth, vectors>([&](auto j, auto v) __attribute__((always_inline)) {
+  unroll_pairs<depth, vectors>([&](std::size_t j, std::size_t v) __attribute__((always_inline)) {
     max[v] = S::max_number(score[j][v], max[v]);
     S::store(scores + j * tile_pitch + v * S::width, score[j][v]);
   });
@@ -91,7 +91,7 @@ template <class A, std::size_t vectors, class E>
   using S = simd<A>;
   constexpr std::size_t depth = panel_depth<A, vectors>;
   typename S::batch max[vectors];
-  unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+  unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
     max[v] = typename S::batch(-std::numeric_limits<A>::infinity());
   });
   std::size_t j = begin;
@@ -111,7 +111,7 @@ template <class A, std::size_t vectors, class E>
       panel_scores<A, vectors, depth>(queries, last, step, dim, none, scores + j * tile_pitch, max);
     }
   }
-  unroll<vectors>([&](auto v) __attribute__((always_inline)) { S::store(largest + v * S::width, max[v]); });
+  unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) { S::store(largest + v * S::width, max[v]); });
 }
 
 // Says what happens to earlier results when a block's values are added.
@@ -139,15 +139,15 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
   batch sum[depth][vectors];
   const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<depth, vectors>(f); };
   if (before == Before::dropped) {
-    each([&](auto i, auto v) __attribute__((always_inline)) { sum[i][v] = batch(A(0)); });
+    each([&](std::size_t i, std::size_t v) __attribute__((always_inline)) { sum[i][v] = batch(A(0)); });
   } else {
-    each([&](auto i, auto v)
+    each([&](std::size_t i, std::size_t v)
              __attribute__((always_inline)) { sum[i][v] = S::load(out + i * tile_pitch + v * S::width); });
   }
   if (before == Before::rescaled) {
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+    unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
       const batch factor = S::load(rescale + v * S::width);
-      unroll<depth>([&](auto i) __attribute__((always_inline)) { sum[i][v] = sum[i][v] * factor; });
+      unroll<depth>([&](std::size_t i) __attribute__((always_inline)) { sum[i][v] = sum[i][v] * factor; });
     });
   }
   for (std::size_t j = 0; j < keys; ++j, weights += tile_pitch) {
@@ -156,7 +156,7 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
     add_outer_product<A>(
         weights, [&](auto i) __attribute__((always_inline)) { return rapt::widened(value[i]); }, sum);
   }
-  each([&](auto i, auto v)
+  each([&](std::size_t i, std::size_t v)
            __attribute__((always_inline)) { S::store(out + i * tile_pitch + v * S::width, sum[i][v]); });
 }
 

@@ -60,7 +60,7 @@ class PlainRule {
   [[gnu::always_inline]] void weigh_row(Sums &sums, std::size_t r, A *row) const {
     const batch from(reference[r]), to_log2(rows_.to_log2[r]), cutoff(rows_.cutoff[r]);
     batch weights[block / S::width];
-    unroll<block / S::width>([&](auto i) __attribute__((always_inline)) {
+    unroll<block / S::width>([&](std::size_t i) __attribute__((always_inline)) {
       weights[i] = Weight<A>()(S::load(row + i * S::width) - from, to_log2, cutoff);
       S::store(row + i * S::width, weights[i]);
     });

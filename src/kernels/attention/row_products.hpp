@@ -29,22 +29,22 @@ template <class A, std::size_t rows, class E>
   for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
   for (std::size_t j = 0; j < count; j += together * S::width) {
     batch score[together][rows];
-    unroll_pairs<together, rows>([&](auto g, auto r)
+    unroll_pairs<together, rows>([&](std::size_t g, std::size_t r)
                                      __attribute__((always_inline)) { score[g][r] = batch(A(0)); });
     const E *key = keys + j;
     for (std::size_t d = 0; d < dim; ++d, key += block) {
       if constexpr (rows > 2) lines.fetch();
       batch element[together];
-      unroll<together>([&](auto g)
+      unroll<together>([&](std::size_t g)
                            __attribute__((always_inline)) { element[g] = S::load(key + g * S::width); });
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        const batch query(queries[r * dim + d]);
-        unroll<together>([&](auto g) __attribute__((always_inline)) {
+      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+        const batch query((queries + r * dim)[d]);
+        unroll<together>([&](std::size_t g) __attribute__((always_inline)) {
           score[g][r] = S::fma(query, element[g], score[g][r]);
         });
       });
     }
-    unroll_pairs<together, rows>([&](auto g, auto r) __attribute__((always_inline)) {
+    unroll_pairs<together, rows>([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
       S::store(scores + r * block + j + g * S::width, score[g][r]);
     });
   }
@@ -75,7 +75,7 @@ class KeyRows {
     return reinterpret_cast<const E *>(reinterpret_cast<const char *>(row) + distance);
   }
   [[gnu::always_inline]] void advance(std::size_t elements) {
-    unroll<runs * pointers>([&](auto i) __attribute__((always_inline)) {
+    unroll<runs * pointers>([&](std::size_t i) __attribute__((always_inline)) {
       const E *&row = first_[i / pointers][i % pointers];
       row += elements;
       asm("" : "+r"(row));
@@ -91,7 +91,7 @@ class KeyRows {
       : four_(4 * stride * static_cast<std::ptrdiff_t>(sizeof(E))), twelve_(3 * four_) {}
   template <std::size_t run>
   [[gnu::always_inline]] void set(const E *row, std::ptrdiff_t stride) {
-    unroll<pointers>([&](auto i) __attribute__((always_inline)) {
+    unroll<pointers>([&](std::size_t i) __attribute__((always_inline)) {
       first_[run][i] = row;
       if (i + 1 < pointers) row += stride;
     });
@@ -136,16 +136,16 @@ template <class A, std::size_t rows, std::size_t vectors, class KeyRows, class L
                                 : lines_of_square < 4 ? lines_of_square
                                                       : 4;
   batch score[vectors][rows];
-  unroll_pairs<vectors, rows>([&](auto g, auto r)
+  unroll_pairs<vectors, rows>([&](std::size_t g, std::size_t r)
                                   __attribute__((always_inline)) { score[g][r] = batch(A(0)); });
   std::size_t d = 0;
   for (; dim - d >= S::width; d += S::width) {
     const A *at = queries + d;
     batch query[rows];
     if constexpr (MultipliesByLane<S>) {
-      unroll<rows>([&](auto r) __attribute__((always_inline)) { query[r] = S::load(queries + r * dim + d); });
+      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { query[r] = S::load(queries + r * dim + d); });
     }
-    unroll<vectors>([&](auto g) __attribute__((always_inline)) {
+    unroll<vectors>([&](std::size_t g) __attribute__((always_inline)) {
       if constexpr (vectors > 1)
         asm("" : "+r"(at));  // without this gcc spills the broadcasts between vectors
       S::each_transposed(
@@ -154,12 +154,12 @@ template <class A, std::size_t rows, std::size_t vectors, class KeyRows, class L
             constexpr std::size_t bytes = i * S::width * sizeof(E);
             if constexpr (bytes % 64 == 0) lines.template fetch<bytes / 64 % group, group>();
             if constexpr (MultipliesByLane<S>) {
-              unroll<rows>([&](auto r) __attribute__((always_inline)) {
+              unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
                 score[g][r] = S::template fma_by_lane<i>(query[r], key, score[g][r]);
               });
             } else {
-              unroll<rows>([&](auto r) __attribute__((always_inline)) {
-                score[g][r] = S::fma(batch(at[r * dim + i]), key, score[g][r]);
+              unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+                score[g][r] = S::fma(batch((at + r * dim)[i]), key, score[g][r]);
               });
             }
           });
@@ -167,22 +167,22 @@ template <class A, std::size_t rows, std::size_t vectors, class KeyRows, class L
     key_rows.advance(S::width);
   }
   if (d < dim) {
-    unroll<vectors>([&](auto g) __attribute__((always_inline)) {
+    unroll<vectors>([&](std::size_t g) __attribute__((always_inline)) {
       batch column[S::width];
-      unroll<S::width>([&](auto r) __attribute__((always_inline)) {
+      unroll<S::width>([&](std::size_t r) __attribute__((always_inline)) {
         column[r] = S::load_first(key_rows[g * S::width + r], dim - d);
       });
       S::transpose(column);
       alignas(64) A columns[S::width][S::width];
-      unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(columns[i], column[i]); });
+      unroll<S::width>([&](std::size_t i) __attribute__((always_inline)) { S::store(columns[i], column[i]); });
       for (std::size_t i = 0; i < dim - d; ++i) {
-        unroll<rows>([&](auto r) __attribute__((always_inline)) {
-          score[g][r] = S::fma(batch(queries[r * dim + d + i]), S::load(columns[i]), score[g][r]);
+        unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+          score[g][r] = S::fma(batch((queries + r * dim + d)[i]), S::load(columns[i]), score[g][r]);
         });
       }
     });
   }
-  unroll_pairs<vectors, rows>([&](auto g, auto r) __attribute__((always_inline)) {
+  unroll_pairs<vectors, rows>([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
     S::store(scores + r * rapt::attention_block + g * S::width, score[g][r]);
   });
 }
@@ -262,9 +262,9 @@ template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
   using batch = typename S::batch;
   constexpr std::size_t block = rapt::attention_block, size = RowRun<E>::rows;
   batch sum[rows][vectors];
-  unroll<rows>([&](auto r) __attribute__((always_inline)) {
+  unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
     const batch factor(rescale[r]);
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+    unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
       sum[r][v] = S::load(values + r * pitch + d + v * S::width) * factor;
     });
   });
@@ -277,14 +277,14 @@ template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
     if constexpr (whole && MultipliesByLane<S>) {  // one load has the weights of several keys
       for (; end - i >= S::width; i += S::width) {
         batch weight[rows];
-        unroll<rows>([&](auto r)
+        unroll<rows>([&](std::size_t r)
                          __attribute__((always_inline)) { weight[r] = S::load(weights + r * block + i); });
         unroll<S::width>([&](auto k) __attribute__((always_inline)) {
           unroll<vectors>([&](auto v) __attribute__((always_inline)) {
             constexpr std::size_t bytes = v * S::width * sizeof(E);
             if constexpr (bytes % 64 == 0) ahead.fetch(bytes);
             const batch element = S::load(from + v * S::width);
-            unroll<rows>([&](auto r) __attribute__((always_inline)) {
+            unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
               sum[r][v] = S::template fma_by_lane<k>(weight[r], element, sum[r][v]);
             });
           });
@@ -301,15 +301,15 @@ template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
         element[v] = whole || v + 1 < vectors ? S::load(from + v * S::width)
                                               : S::load_first(from + v * S::width, tail);
       });
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        const batch weight(weights[r * block + i]);
-        unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+        const batch weight((weights + r * block)[i]);
+        unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
           sum[r][v] = S::fma(weight, element[v], sum[r][v]);
         });
       });
     }
   }
-  unroll_pairs<rows, vectors>([&](auto r, auto v) __attribute__((always_inline)) {
+  unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v) __attribute__((always_inline)) {
     S::store(values + r * pitch + d + v * S::width, sum[r][v]);
   });
 }

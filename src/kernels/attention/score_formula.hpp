@@ -46,32 +46,32 @@ struct ScoreFormula {
     const batch minus_infinity(-std::numeric_limits<A>::infinity()), zero(A(0));
     const auto each = [](auto f) __attribute__((always_inline)) { unroll<count>(f); };
     if (has_cap) {
-      each([&](auto i) __attribute__((always_inline)) {
+      each([&](std::size_t i) __attribute__((always_inline)) {
         const batch tanh = tanh_of<A>(score[i] * factor);
         on_tanh(i, tanh);
         score[i] = cap * tanh;
       });
     }
     if (has_slopes) {
-      each([&](auto i)
+      each([&](std::size_t i)
                __attribute__((always_inline)) { score[i] = S::fma(slope, distance + index(i), score[i]); });
     }
-    each([&](auto i) __attribute__((always_inline)) {
+    each([&](std::size_t i) __attribute__((always_inline)) {
       excluded[i] = bounded ? outside(index(i)) : S::less(zero, zero);
     });
     if (has_bias) {  // a bias of -inf excludes its key
-      each([&](auto i) __attribute__((always_inline)) {
+      each([&](std::size_t i) __attribute__((always_inline)) {
         const batch added = bias(i);
         excluded[i] = S::either(excluded[i], S::equal(added, minus_infinity));
         score[i] = not_below_all<A>(score[i], S::fma(added, from_natural, score[i]));
       });
     }
     if (masked) {
-      each([&](auto i)
+      each([&](std::size_t i)
                __attribute__((always_inline)) { excluded[i] = S::either(excluded[i], S::negate(seen(i))); });
     }
     if (bounded || masked || has_bias) {
-      each([&](auto i) __attribute__((always_inline)) {
+      each([&](std::size_t i) __attribute__((always_inline)) {
         score[i] = S::select(excluded[i], minus_infinity, score[i]);
       });
     }

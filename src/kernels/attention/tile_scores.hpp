@@ -167,7 +167,7 @@ class TileScores {
     const auto each = [](auto f) __attribute__((always_inline)) { unroll<count>(f); };
     batch score[count];
     typename S::mask excluded[count];
-    each([&](auto i) __attribute__((always_inline)) { score[i] = S::load(scores_ + at + i * tile_pitch); });
+    each([&](std::size_t i) __attribute__((always_inline)) { score[i] = S::load(scores_ + at + i * tile_pitch); });
     formula.template make<bounded>(
         score, excluded,
         [&](auto i)
@@ -181,14 +181,14 @@ class TileScores {
           if (slopes) S::store(slopes + at + i * tile_pitch, S::fnma(tanh, tanh, batch(A(1))));
         });
     if (bounded || masked || rows_.has_formula) {
-      each([&](auto i) __attribute__((always_inline)) { S::store(scores_ + at + i * tile_pitch, score[i]); });
+      each([&](std::size_t i) __attribute__((always_inline)) { S::store(scores_ + at + i * tile_pitch, score[i]); });
     }
     if (exclusions) {
-      each([&](auto i) __attribute__((always_inline)) {
+      each([&](std::size_t i) __attribute__((always_inline)) {
         S::store(exclusions + at + i * tile_pitch, S::select(excluded[i], minus_infinity, zero));
       });
     }
-    each([&](auto i) __attribute__((always_inline)) { max[i] = S::max_number(score[i], max[i]); });
+    each([&](std::size_t i) __attribute__((always_inline)) { max[i] = S::max_number(score[i], max[i]); });
   }
 
   // Prefetches the biases that are one block after those at j.
@@ -204,7 +204,7 @@ class TileScores {
                                                  Square &square) {
     batch v[S::width];
     load_transposed<A>(v, row, j, keys);
-    unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(square.row[i], v[i]); });
+    unroll<S::width>([&](std::size_t i) __attribute__((always_inline)) { S::store(square.row[i], v[i]); });
   }
 
   const AttentionTile &tile_;

@@ -43,14 +43,14 @@ template <class A>
   for (; end - j >= 4; j += 4) {
     if constexpr (ReloadsAddends<S>) {
       batch v[4];
-      unroll<4>([&](auto i) __attribute__((always_inline)) {
+      unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
         v[i] = S::load(scores + (j + i) * tile_pitch) - reference;
       });
       weight.in_step(v, to_log2, cutoff);
-      unroll<4>([&](auto i)
+      unroll<4>([&](std::size_t i)
                     __attribute__((always_inline)) { S::store(scores + (j + i) * tile_pitch, v[i]); });
     } else {
-      unroll<4>([&](auto i) __attribute__((always_inline)) { make(j + i); });
+      unroll<4>([&](std::size_t i) __attribute__((always_inline)) { make(j + i); });
     }
   }
   for (; j < end; ++j) make(j);

@@ -29,7 +29,7 @@ struct Weight {
     const batch n = shifted - magic;
     const batch r = S::fma(distance, to_log2, -n);
     batch p(C::c[C::coefficient_count - 1]);
-    unroll<C::coefficient_count - 1>([&](auto i) __attribute__((always_inline)) {
+    unroll<C::coefficient_count - 1>([&](std::size_t i) __attribute__((always_inline)) {
       p = S::fma(p, r, batch(C::c[C::coefficient_count - 2 - i]));
     });
     p = S::fma(p, r, batch(A(1)));
@@ -44,18 +44,18 @@ struct Weight {
     const batch magic(C::round_magic);
     batch shifted[count], r[count], p[count];
     const auto each = [](auto f) __attribute__((always_inline)) { unroll<count>(f); };
-    each([&](auto i) __attribute__((always_inline)) {
+    each([&](std::size_t i) __attribute__((always_inline)) {
       shifted[i] = S::fma(v[i], to_log2, Constants::round_magic());
     });
-    each([&](auto i) __attribute__((always_inline)) { r[i] = S::fma(v[i], to_log2, magic - shifted[i]); });
-    each([&](auto i) __attribute__((always_inline)) { p[i] = batch(C::c[C::coefficient_count - 1]); });
-    unroll<C::coefficient_count - 1>([&](auto k) __attribute__((always_inline)) {
-      each([&](auto i) __attribute__((always_inline)) {
+    each([&](std::size_t i) __attribute__((always_inline)) { r[i] = S::fma(v[i], to_log2, magic - shifted[i]); });
+    each([&](std::size_t i) __attribute__((always_inline)) { p[i] = batch(C::c[C::coefficient_count - 1]); });
+    unroll<C::coefficient_count - 1>([&](std::size_t k) __attribute__((always_inline)) {
+      each([&](std::size_t i) __attribute__((always_inline)) {
         p[i] = S::fma(p[i], r[i], Constants::c(C::coefficient_count - 2 - k));
       });
     });
-    each([&](auto i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], Constants::one()); });
-    each([&](auto i) __attribute__((always_inline)) {
+    each([&](std::size_t i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], Constants::one()); });
+    each([&](std::size_t i) __attribute__((always_inline)) {
       v[i] = S::scale_by_power_above(v[i], cutoff, p[i], shifted[i] - magic, shifted[i]);
     });
   }

@@ -54,22 +54,22 @@ struct ChainTiles {
         if (at >= inputs) break;
         const std::size_t end = inputs - at < page ? inputs : at + page;
         batch sum[vectors];
-        unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+        unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
           sum[j] = from == 0 ? batch(A(0)) : S::load(part[g] + j * S::width);
         });
         const E *weight = weights + at * block;
         for (std::size_t k = at; k < end; ++k, weight += block) {
           const batch element(row[k]);
-          unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+          unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
             sum[j] = S::fma(element, S::load(weight + j * S::width), sum[j]);
           });
         }
-        unroll<vectors>([&](auto j)
+        unroll<vectors>([&](std::size_t j)
                             __attribute__((always_inline)) { S::store(part[g] + j * S::width, sum[j]); });
       }
     }
     for (std::size_t g = 0; g < groups_in_turn && g * group < inputs; ++g) {
-      unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+      unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
         add_group(sums + j * S::width, S::load(part[g] + j * S::width), first && g == 0);
       });
     }
@@ -92,11 +92,11 @@ struct ChainTiles {
     constexpr std::size_t together = in_parts ? 4 : all;
     for (std::size_t v = 0; v < block; v += vectors * S::width) {
       batch sum[rows][all];
-      unroll_pairs<rows, all>([&](auto r, auto j)
+      unroll_pairs<rows, all>([&](std::size_t r, std::size_t j)
                                   __attribute__((always_inline)) { sum[r][j] = batch(A(0)); });
       const A *row = tile.x;
       const auto *weight = tile.w + v * Weights::inputs;
-      const auto at = [&](auto j) __attribute__((always_inline)) {
+      const auto at = [&](std::size_t j) __attribute__((always_inline)) {
         return weight + j / vectors * tile.to_next_weights + j % vectors * S::width * Weights::inputs;
       };
       const auto add = [&](auto inputs_of_weights) __attribute__((always_inline)) {
@@ -104,10 +104,7 @@ struct ChainTiles {
           unroll<inputs_of_weights>([&](auto half) __attribute__((always_inline)) {
             batch factor[together];
             load_weights<A, Weights, half>(
-                [&](auto j) __attribute__((always_inline)) {
-                  return at(std::integral_constant<std::size_t, part * together + j>{});
-                },
-                factor);
+                [&](std::size_t j) __attribute__((always_inline)) { return at(part * together + j); }, factor);
             add_products<A, part * together>(row + half * rows, factor, sum);
           });
         });
@@ -121,7 +118,7 @@ struct ChainTiles {
       }
       // The first half of the last pair.
       if (k < inputs) add(std::integral_constant<std::size_t, 1>{});
-      unroll_pairs<rows, all>([&](auto r, auto j) __attribute__((always_inline)) {
+      unroll_pairs<rows, all>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
         A *const to = tile.sums + j / vectors * tile.to_next_sums + r * block + v + j % vectors * S::width;
         add_group(to, sum[r][j], first);
       });
@@ -136,17 +133,17 @@ struct ChainTiles {
     constexpr std::size_t vectors = rows == 1 && S::width < 16 ? 16 / S::width : 1;
     for (std::size_t n = 0; n < blocks * block; n += vectors * S::width) {
       batch sum[rows][vectors];
-      unroll_pairs<rows, vectors>([&](auto r, auto j)
+      unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j)
                                       __attribute__((always_inline)) { sum[r][j] = batch(A(0)); });
       const A *row = tile.x;
       const auto add = [&](auto j, const A *x, batch weights) __attribute__((always_inline)) {
-        unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
           sum[r][j] = S::fma(batch(x[r]), weights, sum[r][j]);
         });
       };
       std::size_t k = 0;
       for (; inputs - k >= S::width; k += S::width, row += S::width * rows) {
-        unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+        unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
           S::each_transposed(
               tile.w + n + j * S::width, k, [&](auto i, batch weights) __attribute__((always_inline)) {
                 add(j, row + i * rows, weights);
@@ -154,16 +151,16 @@ struct ChainTiles {
         });
       }
       if (k < inputs) {
-        unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+        unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
           batch weights[S::width];
           load_transposed<A>(weights, tile.w + n + j * S::width, k, inputs - k);
-          unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
+          unroll_while<S::width>([&](std::size_t i) __attribute__((always_inline)) {
             if (i < inputs - k) add(j, row + i * rows, weights[i]);
             return i < inputs - k;
           });
         });
       }
-      unroll_pairs<rows, vectors>([&](auto r, auto j) __attribute__((always_inline)) {
+      unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
         const std::size_t of = n + j * S::width;
         A *const to = tile.sums + of / block * tile.to_next_sums + r * block + of % block;
         add_group(to, sum[r][j], first);

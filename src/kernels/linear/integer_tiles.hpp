@@ -70,15 +70,15 @@ struct IntegerTiles {
       for (std::size_t begin = 0, g = 0; begin < inputs; begin += terms.fold, ++g) {
         const std::size_t end = inputs - begin < terms.fold ? inputs : begin + terms.fold;
         typename Quads::Sums sum[rows][vectors];
-        unroll_pairs<rows, vectors>([&](auto r, auto j) __attribute__((always_inline)) {
+        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
           sum[r][j] = Quads::start(terms.rows.starts[g * rows + r]);
         });
         const auto add = [&](auto half, auto part, auto words) __attribute__((always_inline)) {
           typename Quads::Weights weights[together];
-          unroll<together>([&](auto j)
+          unroll<together>([&](std::size_t j)
                                __attribute__((always_inline)) { weights[j] = Quads::weights(words(j)); });
           const typename Quads::template Quad<rows> quad(x + half * (4 * rows));
-          unroll_pairs<rows, together>([&](auto r, auto j) __attribute__((always_inline)) {
+          unroll_pairs<rows, together>([&](auto r, std::size_t j) __attribute__((always_inline)) {
             auto &of = sum[r][part * together + j];
             of = Quads::template add<r>(of, weights[j], quad);
           });
@@ -87,22 +87,22 @@ struct IntegerTiles {
         constexpr std::integral_constant<std::size_t, 1> second_quad;
         for (std::size_t k = begin; k < end; k += Weights::inputs) {
           prefetch.step(k);
-          unroll<vectors / together>([&](auto part) __attribute__((always_inline)) {
+          unroll<vectors / together>([&](std::size_t part) __attribute__((always_inline)) {
             CodeWords of[together];
-            unroll<together>([&](auto j) __attribute__((always_inline)) {
+            unroll<together>([&](std::size_t j) __attribute__((always_inline)) {
               of[j] = load_words(codes + (part * together + j) * S::width * 4);
             });
             if constexpr (Weights::inputs == 4) {
               add(
                   first_quad,
-                  part, [&](auto j) __attribute__((always_inline)) { return Quads::biased(of[j]); });
+                  part, [&](std::size_t j) __attribute__((always_inline)) { return Quads::biased(of[j]); });
             } else {
               add(
                   first_quad,
-                  part, [&](auto j) __attribute__((always_inline)) { return Quads::low_halves(of[j]); });
+                  part, [&](std::size_t j) __attribute__((always_inline)) { return Quads::low_halves(of[j]); });
               add(
                   second_quad,
-                  part, [&](auto j) __attribute__((always_inline)) { return Quads::high_halves(of[j]); });
+                  part, [&](std::size_t j) __attribute__((always_inline)) { return Quads::high_halves(of[j]); });
             }
           });
           codes += 4 * block;
@@ -124,18 +124,18 @@ struct IntegerTiles {
     // with offsets before the only store, gcc keeps the sums in memory: 64 rows took 1.3 of the time.
     batch scale[vectors], p[rows][vectors];
     terms.scales.load(g, n, scale);
-    unroll_pairs<rows, vectors>([&](auto r, auto j)
+    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j)
                                     __attribute__((always_inline)) { p[r][j] = Quads::numbers(sum[r][j]); });
     if (terms.zeros) {
       // The result is an integer below 2^24, so this is exact.
-      unroll_pairs<rows, vectors>([&](auto r, auto j) __attribute__((always_inline)) {
+      unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
         const batch zero = S::load(terms.zeros + g * block + n + j * S::width);
         p[r][j] = S::fnma(zero, batch(x_sums[r]), p[r][j]);
       });
     }
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
       const batch step(steps[r]);
-      unroll<vectors>([&](auto j) __attribute__((always_inline)) { p[r][j] = p[r][j] * step; });
+      unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) { p[r][j] = p[r][j] * step; });
     });
     terms.add(
         p, scale, g, n, sums, [&](std::size_t r) __attribute__((always_inline)) {

@@ -41,8 +41,8 @@ struct K32Tiles {
       for (std::size_t begin = 0; begin < inputs; begin += k32) {
         const std::size_t end = inputs - begin < k32 ? inputs : begin + k32;
         batch chain[2][rows][vectors];
-        unroll<2>([&](auto half) __attribute__((always_inline)) {
-          unroll_pairs<rows, vectors>([&](auto r, auto j) __attribute__((always_inline)) {
+        unroll<2>([&](std::size_t half) __attribute__((always_inline)) {
+          unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
             chain[half][r][j] = batch(0.0f);
           });
         });
@@ -50,12 +50,12 @@ struct K32Tiles {
           const auto *from = weight + (Weights::inputs == 1 ? half * block : 0);
           batch factor[vectors];
           load_weights<A, Weights, half>(
-              [&](auto j) __attribute__((always_inline)) { return from + j * S::width * Weights::inputs; },
+              [&](std::size_t j) __attribute__((always_inline)) { return from + j * S::width * Weights::inputs; },
               factor);
-          unroll<vectors>([&](auto j) __attribute__((always_inline)) { S::keep_in_register(factor[j]); });
-          unroll<rows>([&](auto r) __attribute__((always_inline)) {
+          unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) { S::keep_in_register(factor[j]); });
+          unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
             const batch element(row[half * rows + r]);
-            unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+            unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
               chain[half][r][j] = S::fma(element, factor[j], chain[half][r][j]);
             });
           });
@@ -67,7 +67,7 @@ struct K32Tiles {
           add(std::integral_constant<std::size_t, 1>{});
         }
         if (k < end) add(std::integral_constant<std::size_t, 0>{});
-        unroll_pairs<rows, vectors>([&](auto r, auto j) __attribute__((always_inline)) {
+        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
           A *const to = tile.sums + r * block + v + j * S::width;
           const batch before = begins ? batch(0.0f) : S::load(to);
           S::store(to, before + (chain[0][r][j] + chain[1][r][j]));

@@ -43,12 +43,12 @@ struct NumberTiles {
       for (std::size_t begin = 0, g = 0; begin < inputs; begin += terms.fold, ++g) {
         const std::size_t end = inputs - begin < terms.fold ? inputs : begin + terms.fold;
         batch sum[rows][vectors];
-        unroll_pairs<rows, vectors>([&](auto r, auto j)
+        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j)
                                         __attribute__((always_inline)) { sum[r][j] = batch(0.0f); });
         if constexpr (std::is_same_v<Weights, WeightsOf<float>>) {
           for (std::size_t k = begin; k < end; ++k, row += rows) {
             batch weight[vectors];
-            unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+            unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
               weight[j] = S::load(tile.w + k * block + v + j * S::width);
             });
             add_products<A>(row, weight, sum);
@@ -76,7 +76,7 @@ struct NumberTiles {
     CodeWords words[vectors];
     batch weight[vectors];
     const auto add = [&](auto h) __attribute__((always_inline)) {
-      unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+      unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
         weight[j] =
             number_of<Codes, Kind, h>(words[j], S::load(terms.zeros + at + j * S::width), terms.table);
       });
@@ -84,7 +84,7 @@ struct NumberTiles {
       row += rows;
     };
     const auto load = [&]() __attribute__((always_inline)) {
-      unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+      unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
         words[j] = load_words(codes + j * S::width * 4);
       });
       codes += 4 * block;
@@ -102,7 +102,7 @@ struct NumberTiles {
         codes -= 4 * block;
         load();
       }
-      unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+      unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
         words[j] = h == 4 ? words[j] >> 4 : words[j] >> 8;
       });
     }

@@ -115,12 +115,12 @@ class NumberGroups {
       const std::size_t end = inputs - begin < groups_.fold() ? inputs : begin + groups_.fold();
       for (std::size_t v = 0; v < block; v += vectors * S::width) {
         batch zero[vectors];
-        unroll<vectors>([&](auto i) __attribute__((always_inline)) {
+        unroll<vectors>([&](std::size_t i) __attribute__((always_inline)) {
           zero[i] = S::load(groups_.zero_numbers() + g * block + v + i * S::width);
         });
         for (std::size_t k = begin; k < end; k += Kind::inputs) {
           const std::uint8_t *const from = codes + k / Kind::inputs * (4 * block) + v * 4;
-          unroll<vectors>([&](auto i) __attribute__((always_inline)) {
+          unroll<vectors>([&](std::size_t i) __attribute__((always_inline)) {
             const CodeWords words = load_words(from + i * S::width * 4);
             unroll<Kind::inputs>([&](auto j) __attribute__((always_inline)) {
               S::store(numbers_ + (k + j) * block + v + i * S::width,

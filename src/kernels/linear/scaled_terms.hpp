@@ -26,7 +26,7 @@ struct GroupNumbers {
         type, [&](auto element) __attribute__((always_inline)) {
           const auto *from = static_cast<const typename decltype(element)::type *>(first);
           from += group * rapt::linear_block + n;
-          unroll<vectors>([&](auto j)
+          unroll<vectors>([&](std::size_t j)
                               __attribute__((always_inline)) { to[j] = S::load(from + j * S::width); });
         });
   }
@@ -45,16 +45,16 @@ struct ScaledTerms {
                                   std::size_t n, float *sums, XSum x_sum) const {
     using S = simd<float>;
     using batch = typename S::batch;
-    unroll_pairs<rows, vectors>([&](auto r, auto j) __attribute__((always_inline)) {
+    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
       float *const to = sums + r * rapt::linear_block + n + j * S::width;
       S::store(to, S::fma(scale[j], p[r][j], S::load(to)));
     });
     if (!offsets) return;
     batch offset[vectors];
     offsets.load(group, n, offset);
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
       const batch sum = x_sum(r);
-      unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+      unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
         float *const to = sums + r * rapt::linear_block + n + j * S::width;
         S::store(to, S::fma(sum, offset[j], S::load(to)));
       });
@@ -65,7 +65,7 @@ struct ScaledTerms {
   template <std::size_t rows, std::size_t vectors>
   [[gnu::always_inline]] static void clear(std::size_t n, float *sums) {
     using S = simd<float>;
-    unroll_pairs<rows, vectors>([&](auto r, auto j) __attribute__((always_inline)) {
+    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
       S::store(sums + r * rapt::linear_block + n + j * S::width, typename S::batch(0.0f));
     });
   }

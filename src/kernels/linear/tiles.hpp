@@ -113,7 +113,7 @@ struct NoTerms {};
 template <class A, class Weights, std::size_t half, std::size_t vectors, class Address>
 [[gnu::always_inline]] inline void load_weights(Address at, typename simd<A>::batch (&weight)[vectors]) {
   using S = simd<A>;
-  unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+  unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
     if constexpr (Weights::inputs == 1) {
       weight[j] = S::load(at(j));
     } else {
@@ -129,9 +129,9 @@ template <class A, std::size_t first = 0, std::size_t rows, std::size_t vectors,
                                                 const typename simd<A>::batch (&weight)[vectors],
                                                 typename simd<A>::batch (&sum)[rows][all]) {
   using S = simd<A>;
-  unroll<rows>([&](auto r) __attribute__((always_inline)) {
+  unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
     const typename S::batch element(row[r]);
-    unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+    unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
       auto &to = sum[r][first + j];
       to = S::fma(element, weight[j], to);
     });

@@ -73,15 +73,15 @@ template <class E, class F>
   const bool streams = writing.streams && is_aligned(y + i);
   for (; n - i >= step; i += step) {
     typename S::batch v[4];
-    unroll<4>([&](auto r) __attribute__((always_inline)) { v[r] = f(WholeVector{}, i + r * S::width); });
+    unroll<4>([&](std::size_t r) __attribute__((always_inline)) { v[r] = f(WholeVector{}, i + r * S::width); });
     if (streams) {
       for (std::size_t j = 0; j < step; j += line) __builtin_prefetch(writing.ahead + i + j, 0, 2);
-      unroll<4>([&](auto r) __attribute__((always_inline)) { S::stream(y + i + r * S::width, v[r]); });
+      unroll<4>([&](std::size_t r) __attribute__((always_inline)) { S::stream(y + i + r * S::width, v[r]); });
     } else if constexpr (StoresTwo<S, E>) {
       S::store_two(y + i, v[0], v[1]);
       S::store_two(y + i + 2 * S::width, v[2], v[3]);
     } else {
-      unroll<4>([&](auto r) __attribute__((always_inline)) { S::store(y + i + r * S::width, v[r]); });
+      unroll<4>([&](std::size_t r) __attribute__((always_inline)) { S::store(y + i + r * S::width, v[r]); });
     }
   }
   for (; n - i >= S::width; i += S::width) S::store(y + i, f(WholeVector{}, i));

@@ -62,13 +62,13 @@ template <class A, std::size_t sums, class Terms>
                                              const Terms &terms) {
   constexpr std::size_t registers = DotLanes<A>::registers;
   constexpr std::size_t walks = sums > 1 && sums * registers > simd<A>::registers / 2 ? 2 : 1;
-  unroll<sums>([&](auto s) __attribute__((always_inline)) { sum[s].clear(); });
+  unroll<sums>([&](std::size_t s) __attribute__((always_inline)) { sum[s].clear(); });
   unroll<walks>([&](auto walk) __attribute__((always_inline)) {
     constexpr std::size_t count = registers / walks;
     add_to_registers<walk * count, count>(sum, begin, end, terms);
   });
   if ((end - begin) % DotLanes<A>::lanes == 0) return;
-  unroll<sums>([&](auto s) __attribute__((always_inline)) {
+  unroll<sums>([&](std::size_t s) __attribute__((always_inline)) {
     sum[s].lane[0] = sum[s].lane[0] + typename simd<A>::batch(A(0));  // a missing element adds 0 * 0
   });
 }
@@ -78,7 +78,7 @@ template <class A, std::size_t sums, class Terms>
                                                     A (&lane)[sums][rapt::dot_lanes<A>]) {
   DotLanes<A> sum[sums];
   add_terms(sum, begin, end, terms);
-  unroll<sums>([&](auto s) __attribute__((always_inline)) { sum[s].store(lane[s]); });
+  unroll<sums>([&](std::size_t s) __attribute__((always_inline)) { sum[s].store(lane[s]); });
 }
 
 // Sums n > dot_stretch elements, one stretch after the other.
@@ -107,7 +107,7 @@ template <class A, std::size_t sums, class Terms>
     return sums_of_stretches(n, terms, result);
   DotLanes<A> sum[sums];
   add_terms(sum, 0, n, terms);
-  unroll<sums>([&](auto s) __attribute__((always_inline)) { result[s] = sum[s].fold(); });
+  unroll<sums>([&](std::size_t s) __attribute__((always_inline)) { result[s] = sum[s].fold(); });
 }
 
 template <class A, class Terms>

@@ -49,7 +49,7 @@ template <class A, class F>
   constexpr std::size_t width = simd<A>::width;
   std::size_t i = 0;
   for (; n - i >= 4 * width; i += 4 * width) {
-    unroll<4>([&](auto r) __attribute__((always_inline)) { f(WholeVector{}, i + r * width); });
+    unroll<4>([&](std::size_t r) __attribute__((always_inline)) { f(WholeVector{}, i + r * width); });
   }
   for (; n - i >= width; i += width) f(WholeVector{}, i);
   if (i < n) f(FirstOfVector{n - i}, i);

@@ -38,14 +38,14 @@ class RowBatchInRegisters : RowBatch<E, simple> {
   [[gnu::always_inline]] bool find_maxima() {
     auto is_nan = S::unordered(batch(A(0)), batch(A(0)));
     if constexpr (MaxOf<A>::looks_for_nan) {
-      unroll<registers>([&](auto m) __attribute__((always_inline)) {
+      unroll<registers>([&](std::size_t m) __attribute__((always_inline)) {
         is_nan = S::either(is_nan, S::unordered(v_[m], v_[m]));
       });
     }
     return Batch::find_maxima(fold([](batch a, batch b) { return S::max(a, b); }), is_nan);
   }
   [[gnu::always_inline]] void compute_exponentials(const ExpParts<A> &exp) {
-    unroll<registers>([&](auto m) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t m) __attribute__((always_inline)) {
       v_[m] = Exponential(exp, of_rows(this->lowest_, m), of_rows(this->magic_, m))(v_[m]);
     });
     keep_visible();
@@ -53,7 +53,7 @@ class RowBatchInRegisters : RowBatch<E, simple> {
   // Loads the elements, with 0 past the ends of rows.
   [[gnu::always_inline]] void load_elements() requires(simple) {
     if constexpr (gapless) {
-      unroll<registers>([&](auto m)
+      unroll<registers>([&](std::size_t m)
                             __attribute__((always_inline)) { v_[m] = S::load(this->x(0) + m * S::width); });
     } else {
       load_from([&](std::size_t j)
@@ -64,18 +64,18 @@ class RowBatchInRegisters : RowBatch<E, simple> {
   [[gnu::always_inline]] void compute_exponentials(ExpWithoutMax<A> &exp_of) {
     constexpr std::size_t at_once =
         registers < ExpWithoutMax<A>::together ? registers : ExpWithoutMax<A>::together;
-    unroll<registers / at_once>([&](auto g) __attribute__((always_inline)) {
+    unroll<registers / at_once>([&](std::size_t g) __attribute__((always_inline)) {
       batch v[at_once];
-      unroll<at_once>([&](auto m) __attribute__((always_inline)) { v[m] = v_[g * at_once + m]; });
+      unroll<at_once>([&](std::size_t m) __attribute__((always_inline)) { v[m] = v_[g * at_once + m]; });
       exp_of(v);
-      unroll<at_once>([&](auto m) __attribute__((always_inline)) { v_[g * at_once + m] = v[m]; });
+      unroll<at_once>([&](std::size_t m) __attribute__((always_inline)) { v_[g * at_once + m] = v[m]; });
     });
     keep_visible();
   }
   [[gnu::always_inline]] void compute_sums() {
     using D = simd<double>;
     typename D::batch lanes[rows_together];
-    unroll<registers>([&](auto m) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t m) __attribute__((always_inline)) {
       if constexpr (std::is_same_v<A, double>) {
         lanes[m] = v_[m];
       } else if constexpr (together == 1) {
@@ -109,7 +109,7 @@ class RowBatchInRegisters : RowBatch<E, simple> {
 
   [[gnu::always_inline]] void keep_visible() {
     if constexpr (gapless) return;
-    unroll<registers>([&](auto m) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t m) __attribute__((always_inline)) {
       if constexpr (together == 1) {
         v_[m] = S::keep_first(v_[m], this->cols(m));
       } else {
@@ -126,7 +126,7 @@ class RowBatchInRegisters : RowBatch<E, simple> {
   // Fills the registers with scores(j), the scores of row j.
   template <class Scores>
   [[gnu::always_inline]] void load_from(Scores scores) {
-    unroll<registers>([&](auto m) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t m) __attribute__((always_inline)) {
       if constexpr (together == 1) {
         v_[m] = scores(m);
       } else {

@@ -21,7 +21,7 @@ class MaxOf {
   static constexpr bool looks_for_nan = !S::max_keeps_nan && !S::exp_keeps_nan;
 
   [[gnu::always_inline]] MaxOf() {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       max_[r] = batch(-std::numeric_limits<A>::infinity());
       min_[r] = batch(std::numeric_limits<A>::infinity());
     });
@@ -80,7 +80,7 @@ template <Store to, bool spans = false, class A, class Scores>
   MaxOf<A, spans> max;
   for (; end - i >= step; i += step) {
     batch score[MaxOf<A>::registers];
-    unroll<MaxOf<A>::registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<MaxOf<A>::registers>([&](std::size_t r) __attribute__((always_inline)) {
       score[r] = scores.full(i + r * S::width);
       store_full<to>(v, i + r * S::width, score[r]);
     });

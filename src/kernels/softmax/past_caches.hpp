@@ -66,7 +66,7 @@ struct ProbabilityWithoutMax {
   template <std::size_t registers>
   [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
     exp_of->without_test(v);
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { v[r] = quotient(v[r]); });
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { v[r] = quotient(v[r]); });
   }
 };
 

@@ -108,7 +108,7 @@ template <class A, class E, class Q>
   constexpr std::size_t step = registers * S::width;
   std::size_t i = 0;
   for (; n - i >= step; i += step) {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       S::store(y + i + r * S::width, quotient(S::load(e + i + r * S::width)));
     });
   }

@@ -84,7 +84,7 @@ class RowExp {
   template <std::size_t registers>
   [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
     if constexpr (subtract) {
-      unroll<registers>([&](auto r) __attribute__((always_inline)) { v[r] = v[r] - max_; });
+      unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { v[r] = v[r] - max_; });
     }
     exp_->exp_above(v, lowest_, magic_);
   }
@@ -136,17 +136,17 @@ struct RowTerms {
   template <std::size_t registers>
   [[gnu::always_inline]] void full(std::size_t i, batch (&term)[registers]) const {
     constexpr std::size_t line = 64 / sizeof(Next);
-    unroll<(registers * S::width + line - 1) / line>([&](auto r) __attribute__((always_inline)) {
+    unroll<(registers * S::width + line - 1) / line>([&](std::size_t r) __attribute__((always_inline)) {
       __builtin_prefetch(ahead + i + r * line);
     });
     if constexpr (Scores::in_memory) {
-      unroll<registers>([&](auto r)
+      unroll<registers>([&](std::size_t r)
                             __attribute__((always_inline)) { term[r] = scores.full(i + r * S::width); });
     } else {
       for (std::size_t r = 0; r < registers; ++r) term[r] = scores.full(i + r * S::width);
     }
     exponential(term);
-    unroll<registers>([&](auto r)
+    unroll<registers>([&](std::size_t r)
                           __attribute__((always_inline)) { store_full<to>(e, i + r * S::width, term[r]); });
     if constexpr (!std::is_same_v<Beside, Nothing>) beside->step();
   }

@@ -165,21 +165,21 @@ class RowBatch {
     const std::size_t last = rows_.cols - (K - 1) * S::width;  // elements in a row's last vector
     for (std::size_t j = 0; j < count_; j += rows) {
       batch v[rows * K];
-      unroll<rows * K>([&](auto i) __attribute__((always_inline)) {
+      unroll<rows * K>([&](std::size_t i) __attribute__((always_inline)) {
         const E *const from = x(j + i / K) + i % K * S::width;
         v[i] = i % K == K - 1 ? S::load_first(from, last) : S::load(from);
       });
       if (!exp_of(v)) [[unlikely]]
         return false;
-      unroll<rows>([&](auto q) __attribute__((always_inline)) {
+      unroll<rows>([&](std::size_t q) __attribute__((always_inline)) {
         v[q * K + K - 1] = S::keep_first(v[q * K + K - 1], last);
         if (j + q >= rows_together) return;
-        unroll<K>([&](auto i) __attribute__((always_inline)) {
+        unroll<K>([&](std::size_t i) __attribute__((always_inline)) {
           S::store(buffer + ((j + q) * K + i) * S::width, v[q * K + i]);
         });
         BlockSum<A> sum;
         sum.add([&](std::size_t first, batch(&term)[vectors_at_once]) __attribute__((always_inline)) {
-          unroll<vectors_at_once>([&](auto r) __attribute__((always_inline)) {
+          unroll<vectors_at_once>([&](std::size_t r) __attribute__((always_inline)) {
             term[r] = first + r < K ? v[q * K + (first + r) % K] : batch(A(0));
           });
         });
@@ -189,9 +189,9 @@ class RowBatch {
     return true;
   }
   [[gnu::always_inline]] void fold_lanes_of_rows(const typename D::batch (&lanes)[rows_together]) {
-    unroll<rows_together / D::width>([&](auto g) __attribute__((always_inline)) {
+    unroll<rows_together / D::width>([&](std::size_t g) __attribute__((always_inline)) {
       typename D::batch of_vector[D::width];
-      unroll<D::width>([&](auto i)
+      unroll<D::width>([&](std::size_t i)
                            __attribute__((always_inline)) { of_vector[i] = lanes[g * D::width + i]; });
       D::store(sum_ + g * D::width,
                D::fold_each(of_vector, [](typename D::batch a, typename D::batch b) { return a + b; }));

@@ -20,7 +20,7 @@ template <class A>
   sum.clear();
   std::size_t i = 0;
   for (; n - i >= lanes; i += lanes) {
-    unroll<registers>([&](auto j) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t j) __attribute__((always_inline)) {
       const batch p = S::load(y + i + j * S::width);
       sum.lane[j] = S::fma(p, S::zero_where(S::equal(p, zero), S::load(dy + i + j * S::width)), sum.lane[j]);
     });

@@ -78,13 +78,13 @@ class ExpWithoutMax {
     const auto left = [&](std::size_t r) __attribute__((always_inline)) {
       return n > at + r * S::width ? n - at - r * S::width : 0;
     };
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { term[r] = batch(A(0)); });
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { term[r] = batch(A(0)); });
     if constexpr (some > 0) {
       batch v[some];
-      unroll<some>([&](auto r)
+      unroll<some>([&](std::size_t r)
                        __attribute__((always_inline)) { v[r] = elements.first(at + r * S::width, left(r)); });
       (*this)(v);
-      unroll<some>([&](auto r) __attribute__((always_inline)) {
+      unroll<some>([&](std::size_t r) __attribute__((always_inline)) {
         term[r] = elements.keep_first(at + r * S::width, left(r), v[r]);
         if (left(r) > 0) store_end<to>(e, at + r * S::width, term[r], left(r));
       });
@@ -103,7 +103,7 @@ class ExpWithoutMax {
   [[gnu::always_inline]] static batch bits_of(Bits bits) { return batch(__builtin_bit_cast(A, bits)); }
   template <std::size_t registers>
   [[gnu::always_inline]] void shift(const batch (&v)[registers], batch (&shifted)[registers]) const {
-    unroll<registers>([&](auto i)
+    unroll<registers>([&](std::size_t i)
                           __attribute__((always_inline)) { shifted[i] = S::fma(v[i], exp_.log2_e, magic_); });
   }
   template <std::size_t registers>
@@ -117,9 +117,9 @@ class ExpWithoutMax {
   template <std::size_t registers>
   [[gnu::always_inline]] void exponentiate(batch (&v)[registers], const batch (&shifted)[registers]) const {
     batch n[registers], p[registers];
-    unroll<registers>([&](auto i) __attribute__((always_inline)) { n[i] = shifted[i] - magic_; });
+    unroll<registers>([&](std::size_t i) __attribute__((always_inline)) { n[i] = shifted[i] - magic_; });
     exp_.exp_of_remainders(v, n, p);
-    unroll<registers>([&](auto i) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t i) __attribute__((always_inline)) {
       if constexpr (ScalesByPower<S>) {
         v[i] = S::scale_by_power(p[i], n[i]);
       } else {
@@ -147,16 +147,16 @@ template <Store to, class A, class Elements, class Beside>
     constexpr std::size_t step = together * S::width;
     for (; n - i >= step; i += step) {
       batch v[together];
-      unroll<together>([&](auto r)
+      unroll<together>([&](std::size_t r)
                            __attribute__((always_inline)) { v[r] = elements.full(i + r * S::width); });
       if (!exp_of(v)) [[unlikely]]
         return false;
-      unroll<together>([&](auto r)
+      unroll<together>([&](std::size_t r)
                            __attribute__((always_inline)) { v[r] = elements.keep(i + r * S::width, v[r]); });
-      unroll<together>([&](auto r)
+      unroll<together>([&](std::size_t r)
                            __attribute__((always_inline)) { store_full<to>(e, i + r * S::width, v[r]); });
       sum.add_blocks(v);
-      unroll<together / in_block>([&](auto block) __attribute__((always_inline)) {
+      unroll<together / in_block>([&](std::size_t block) __attribute__((always_inline)) {
         beside(i + block * rapt::sum_block);
       });
     }
@@ -164,14 +164,14 @@ template <Store to, class A, class Elements, class Beside>
   for (; n - i >= rapt::sum_block; i += rapt::sum_block) {
     sum.add([&](std::size_t first, batch(&term)[vectors_at_once]) __attribute__((always_inline)) {
       const std::size_t at = i + first * S::width;
-      unroll<vectors_at_once>([&](auto r) __attribute__((always_inline)) {
+      unroll<vectors_at_once>([&](std::size_t r) __attribute__((always_inline)) {
         term[r] = elements.full(at + r * S::width);
       });
       exp_of(term);
-      unroll<vectors_at_once>([&](auto r) __attribute__((always_inline)) {
+      unroll<vectors_at_once>([&](std::size_t r) __attribute__((always_inline)) {
         term[r] = elements.keep(at + r * S::width, term[r]);
       });
-      unroll<vectors_at_once>([&](auto r) __attribute__((always_inline)) {
+      unroll<vectors_at_once>([&](std::size_t r) __attribute__((always_inline)) {
         store_full<to>(e, at + r * S::width, term[r]);
       });
     });
@@ -200,12 +200,12 @@ template <Store to, class A, class Elements, class Beside>
       for (std::size_t first = 0; first < in_block; first += vectors_at_once) {
         batch term[vectors_at_once];
         terms(first, term);
-        unroll<vectors_at_once>([&](auto r) __attribute__((always_inline)) {
+        unroll<vectors_at_once>([&](std::size_t r) __attribute__((always_inline)) {
           S::store(tail + (first + r) * S::width, term[r]);
         });
       }
       sum.add([&](std::size_t first, batch(&term)[vectors_at_once]) __attribute__((always_inline)) {
-        unroll<vectors_at_once>([&](auto r) __attribute__((always_inline)) {
+        unroll<vectors_at_once>([&](std::size_t r) __attribute__((always_inline)) {
           term[r] = S::load(tail + (first + r) * S::width);
         });
       });
@@ -222,7 +222,7 @@ struct FetchRow {
   const E *row;
   [[gnu::always_inline]] void operator()(std::size_t i) const {
     constexpr std::size_t line = 64 / sizeof(E);
-    unroll<rapt::sum_block / line>([&](auto r) __attribute__((always_inline)) {
+    unroll<rapt::sum_block / line>([&](std::size_t r) __attribute__((always_inline)) {
       __builtin_prefetch(row + i + r * line);
     });
   }
@@ -258,7 +258,7 @@ template <class A, class Elements>
   std::size_t i = 0;
   for (; n - i >= 4 * S::width; i += 4 * S::width) {
     batch v[4];
-    unroll<4>([&](auto r) __attribute__((always_inline)) { v[r] = elements.full(i + r * S::width); });
+    unroll<4>([&](std::size_t r) __attribute__((always_inline)) { v[r] = elements.full(i + r * S::width); });
     exp_of.test(v);
   }
   for (; i < n; i += S::width < n - i ? S::width : n - i) {

@@ -26,7 +26,7 @@ struct ExpParts {
 
   [[gnu::always_inline]] explicit ExpParts(const ExpConstants<A> &k)
       : log2_e(k.log2_e), ln2_hi(k.ln2_hi), ln2_lo(k.ln2_lo), scale(batch(k.scale)) {
-    unroll<C::coefficient_count>([&](auto i)
+    unroll<C::coefficient_count>([&](std::size_t i)
                                      __attribute__((always_inline)) { c[i] = Addend<S>(batch(k.c[i])); });
   }
 
@@ -35,7 +35,7 @@ struct ExpParts {
   }
   [[gnu::always_inline]] batch exp_of_remainder(batch r) const {
     batch p = c[C::coefficient_count - 1];
-    unroll<C::coefficient_count - 1>([&](auto i) __attribute__((always_inline)) {
+    unroll<C::coefficient_count - 1>([&](std::size_t i) __attribute__((always_inline)) {
       p = S::fma(p, r, c[C::coefficient_count - 2 - i]);
     });
     p = S::fma(p, r, scale);
@@ -48,16 +48,16 @@ struct ExpParts {
                                                 batch (&p)[registers]) const {
     const auto each = [](auto step) __attribute__((always_inline)) { unroll<registers>(step); };
     batch r[registers];
-    each([&](auto i) __attribute__((always_inline)) { r[i] = S::fnma(n[i], ln2_hi, v[i]); });
-    each([&](auto i) __attribute__((always_inline)) { r[i] = S::fnma(n[i], ln2_lo, r[i]); });
-    each([&](auto i) __attribute__((always_inline)) { p[i] = c[C::coefficient_count - 1]; });
-    unroll<C::coefficient_count - 1>([&](auto j) __attribute__((always_inline)) {
-      each([&](auto i) __attribute__((always_inline)) {
+    each([&](std::size_t i) __attribute__((always_inline)) { r[i] = S::fnma(n[i], ln2_hi, v[i]); });
+    each([&](std::size_t i) __attribute__((always_inline)) { r[i] = S::fnma(n[i], ln2_lo, r[i]); });
+    each([&](std::size_t i) __attribute__((always_inline)) { p[i] = c[C::coefficient_count - 1]; });
+    unroll<C::coefficient_count - 1>([&](std::size_t j) __attribute__((always_inline)) {
+      each([&](std::size_t i) __attribute__((always_inline)) {
         p[i] = S::fma(p[i], r[i], c[C::coefficient_count - 2 - j]);
       });
     });
-    each([&](auto i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], scale); });
-    each([&](auto i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], batch(A(1))); });
+    each([&](std::size_t i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], scale); });
+    each([&](std::size_t i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], batch(A(1))); });
   }
   // Replaces v by 2^k * exp(scale * v) where v is above `lowest`, and by 0 elsewhere. `magic` is round_magic
   // + k. A NaN gives 0, or NaN if S::exp_keeps_nan.
@@ -65,10 +65,10 @@ struct ExpParts {
   [[gnu::always_inline]] void exp_above(batch (&v)[registers], batch lowest, batch magic) const {
     batch shifted[registers], n[registers], p[registers];
     const auto each = [](auto step) __attribute__((always_inline)) { unroll<registers>(step); };
-    each([&](auto i) __attribute__((always_inline)) { shifted[i] = S::fma(v[i], log2_e, magic); });
-    each([&](auto i) __attribute__((always_inline)) { n[i] = shifted[i] - magic; });
+    each([&](std::size_t i) __attribute__((always_inline)) { shifted[i] = S::fma(v[i], log2_e, magic); });
+    each([&](std::size_t i) __attribute__((always_inline)) { n[i] = shifted[i] - magic; });
     exp_of_remainders(v, n, p);
-    each([&](auto i) __attribute__((always_inline)) {
+    each([&](std::size_t i) __attribute__((always_inline)) {
       if constexpr (ScalesByPower<S>) {
         v[i] = S::scale_by_power_above(v[i], lowest, p[i], shifted[i] - batch(C::round_magic), shifted[i]);
       } else {
@@ -85,10 +85,10 @@ struct ExpParts {
   [[gnu::always_inline]] void exp_normal(batch (&v)[registers], batch magic) const {
     batch shifted[registers], n[registers], p[registers];
     const auto each = [](auto step) __attribute__((always_inline)) { unroll<registers>(step); };
-    each([&](auto i) __attribute__((always_inline)) { shifted[i] = S::fma(v[i], log2_e, magic); });
-    each([&](auto i) __attribute__((always_inline)) { n[i] = shifted[i] - magic; });
+    each([&](std::size_t i) __attribute__((always_inline)) { shifted[i] = S::fma(v[i], log2_e, magic); });
+    each([&](std::size_t i) __attribute__((always_inline)) { n[i] = shifted[i] - magic; });
     exp_of_remainders(v, n, p);
-    each([&](auto i) __attribute__((always_inline)) { v[i] = scaled(p[i], shifted[i]); });
+    each([&](std::size_t i) __attribute__((always_inline)) { v[i] = scaled(p[i], shifted[i]); });
   }
 
  private:
@@ -181,12 +181,12 @@ struct Exp : ExpParts<A> {
       // Testing bits costs half an operation per vector; a comparison would cost one.
       const batch magic(C::round_magic - A(C::lowest_n));
       batch shifted[registers];
-      unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
         shifted[r] = S::fma(v[r], this->log2_e, magic);
       });
       if (S::has_bits(S::bits_of_any(shifted), unusual_bits)) [[unlikely]]
         return false;
-      unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
         const batch n = shifted[r] - magic;
         v[r] = S::scale_by_power(this->exp_of_remainder(this->remainder(v[r], n)), n);
       });
@@ -195,12 +195,12 @@ struct Exp : ExpParts<A> {
       // branch per vector would halve the speed on AVX2.
       const batch plain(C::exp_plain);
       mask odd = S::magnitude_reaches(v[0], plain);
-      unroll<registers - 1>([&](auto r) __attribute__((always_inline)) {
+      unroll<registers - 1>([&](std::size_t r) __attribute__((always_inline)) {
         odd = S::either(odd, S::magnitude_reaches(v[r + 1], plain));
       });
       if (S::any(odd)) [[unlikely]]
         return false;
-      unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
         v[r] = this->exp_normal(v[r], batch(C::round_magic));
       });
     }
@@ -219,7 +219,7 @@ struct Exp : ExpParts<A> {
     const batch low(C::exp_underflow), magic(C::round_magic - A(C::lowest_n));
     const batch to_units(static_cast<A>(C::subnormal_exponent)), normal_from(static_cast<A>(C::lowest_n));
     constexpr bool even_degree = C::coefficient_count % 2 == 1;
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       const batch above = S::max(low, v[r]),
                   x = even_degree ? above : S::min(batch(-C::exp_underflow), above);
       const batch n = S::fma(x, this->log2_e, magic) - magic;
@@ -238,10 +238,10 @@ struct Exp : ExpParts<A> {
     const batch to_units(static_cast<A>(C::subnormal_exponent)), unit(C::integer_unit),
         normal_from(C::exp_normal_from);
     batch highest = high;
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { highest = S::max(v[r], highest); });
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { highest = S::max(v[r], highest); });
     if (S::any(S::negate(S::not_greater(highest, high)))) [[unlikely]]
       return exp_of_any_above(v);
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       const batch x = S::max(low, v[r]);
       const batch shifted = S::fma(x, this->log2_e, magic);
       const batch p = this->exp_of_remainder(this->remainder(x, shifted - magic));
@@ -257,7 +257,7 @@ struct Exp : ExpParts<A> {
         normal_from(C::exp_normal_from);
     const batch low(C::exp_underflow), high(C::exp_overflow), magic(C::round_magic);
     const batch infinity(std::numeric_limits<A>::infinity());
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       const batch x = v[r], clamped = S::min(high, S::max(low, x));
       const batch shifted = S::fma(clamped, this->log2_e, magic);
       const batch p = this->exp_of_remainder(this->remainder(clamped, shifted - magic));

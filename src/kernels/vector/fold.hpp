@@ -13,7 +13,7 @@ template <class Batch, std::size_t registers>
     return lane[0];
   } else {
     Batch half[registers / 2];
-    unroll<registers / 2>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers / 2>([&](std::size_t r) __attribute__((always_inline)) {
       half[r] = lane[r] + lane[r + registers / 2];
     });
     return fold_registers(half);

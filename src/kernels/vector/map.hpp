@@ -55,13 +55,13 @@ class Map {
   [[gnu::always_inline]] bool step() {
     if (n_ - i_ < count * S::width) return false;
     batch v[count];
-    unroll<count>([&](auto r) __attribute__((always_inline)) { v[r] = S::load(x_ + i_ + r * S::width); });
+    unroll<count>([&](std::size_t r) __attribute__((always_inline)) { v[r] = S::load(x_ + i_ + r * S::width); });
     apply(v);
     constexpr std::size_t at_once = StoresTwo<S, Out> ? 2 : 1;
-    unroll<count / at_once>([&](auto r) __attribute__((always_inline)) {
+    unroll<count / at_once>([&](std::size_t r) __attribute__((always_inline)) {
       Out *const y = y_ + i_ + r * at_once * S::width;
       if (streams_) {
-        unroll<at_once>([&](auto k) __attribute__((always_inline)) {
+        unroll<at_once>([&](std::size_t k) __attribute__((always_inline)) {
           S::stream(y + k * S::width, v[r * at_once + k]);
         });
       } else if constexpr (at_once == 2) {
@@ -100,7 +100,7 @@ class Map {
     if constexpr (requires { f_(v); }) {
       f_(v);
     } else {
-      unroll<count>([&](auto r) __attribute__((always_inline)) { v[r] = f_(v[r]); });
+      unroll<count>([&](std::size_t r) __attribute__((always_inline)) { v[r] = f_(v[r]); });
     }
   }
   [[gnu::always_inline]] void partial_vector(std::size_t k) {

@@ -68,18 +68,18 @@ template <class F, class In, class Out, class... Arguments>
           for (std::size_t j = 0; j < step; j += line) __builtin_prefetch(x + i + ahead + j);
         }
         typename S::batch v[registers];
-        unroll<registers>([&](auto r)
+        unroll<registers>([&](std::size_t r)
                               __attribute__((always_inline)) { v[r] = S::load(x + i + r * S::width); });
         apply(f, v, i, step);
         if (streams) {
-          unroll<registers>([&](auto r)
+          unroll<registers>([&](std::size_t r)
                                 __attribute__((always_inline)) { S::stream(y + i + r * S::width, v[r]); });
         } else if constexpr (StoresTwo<S, Out>) {
-          unroll<registers / 2>([&](auto r) __attribute__((always_inline)) {
+          unroll<registers / 2>([&](std::size_t r) __attribute__((always_inline)) {
             S::store_two(y + i + 2 * r * S::width, v[2 * r], v[2 * r + 1]);
           });
         } else {
-          unroll<registers>([&](auto r)
+          unroll<registers>([&](std::size_t r)
                                 __attribute__((always_inline)) { S::store(y + i + r * S::width, v[r]); });
         }
       }

@@ -39,7 +39,7 @@ template <class S, std::size_t lanes, class Rows, class F>
 [[gnu::always_inline]] inline void each_transposed_by_parts(const Rows &row, std::size_t at, F f) {
   unroll<S::width / lanes>([&](auto c) __attribute__((always_inline)) {
     typename S::batch part[lanes];
-    unroll<lanes>([&](auto i)
+    unroll<lanes>([&](std::size_t i)
                       __attribute__((always_inline)) { part[i] = S::load_parts(row, i, at + lanes * c); });
     transpose_in_parts<S>(part);
     unroll<lanes>([&](auto i) __attribute__((always_inline)) {

@@ -28,12 +28,12 @@ struct BlockLanes {
       batch term[together];
       make(first, term);
       in_pairs<together>(term);
-      unroll<registers>([&](auto r) __attribute__((always_inline)) { lanes[r] = term[r]; });
+      unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { lanes[r] = term[r]; });
     } else {
       batch right[registers];
       sum<first, count / 2>(lanes, make);
       sum<first + count / 2, count / 2>(right, make);
-      unroll<registers>([&](auto r) __attribute__((always_inline)) { lanes[r] = lanes[r] + right[r]; });
+      unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { lanes[r] = lanes[r] + right[r]; });
     }
   }
 
@@ -62,7 +62,7 @@ class BlockSum {
   static constexpr std::size_t registers = rapt::total_lanes / D::width;
 
   [[gnu::always_inline]] BlockSum() {
-    unroll<registers>([&](auto r)
+    unroll<registers>([&](std::size_t r)
                           __attribute__((always_inline)) { total_[r] = lost_[r] = total_batch(0.0); });
   }
   // Adds a block, whose terms come from `make` as in BlockLanes::sum.
@@ -82,9 +82,9 @@ class BlockSum {
   // Adds whole blocks of terms that are in registers.
   template <std::size_t count>
   [[gnu::always_inline]] void add_blocks(const batch (&term)[count]) {
-    unroll<count / Lanes::in_block>([&](auto block) __attribute__((always_inline)) {
+    unroll<count / Lanes::in_block>([&](std::size_t block) __attribute__((always_inline)) {
       add([&](std::size_t first, batch(&part)[Lanes::together]) __attribute__((always_inline)) {
-        unroll<Lanes::together>([&](auto r) __attribute__((always_inline)) {
+        unroll<Lanes::together>([&](std::size_t r) __attribute__((always_inline)) {
           part[r] = term[block * Lanes::in_block + first + r];
         });
       });
@@ -92,7 +92,7 @@ class BlockSum {
   }
   // Multiplies the sum by a power of two. This is exact, except for lanes that become subnormal.
   [[gnu::always_inline]] void scale(double power_of_two) {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       total_[r] = total_[r] * total_batch(power_of_two);
       lost_[r] = lost_[r] * total_batch(power_of_two);
     });
@@ -107,7 +107,7 @@ class BlockSum {
   // Folds total_ to one register. This leaves out lost_, which is 0 after a single block.
   [[gnu::always_inline]] total_batch folded() const {
     total_batch lane[registers];
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = total_[r]; });
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { lane[r] = total_[r]; });
     return fold_registers(lane);
   }
 
@@ -127,7 +127,7 @@ class BlockSum {
   }
   [[gnu::noinline]] double fold_with_losses() const {
     double total[rapt::total_lanes], lost[rapt::total_lanes];
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
       D::store(total + r * D::width, total_[r]);
       D::store(lost + r * D::width, lost_[r]);
     });
@@ -178,7 +178,7 @@ template <class A, class Terms>
     S::store(tail + j, term[0]);
   }
   sum.add([&](std::size_t r, batch(&term)[together]) __attribute__((always_inline)) {
-    unroll<together>([&](auto t)
+    unroll<together>([&](std::size_t t)
                          __attribute__((always_inline)) { term[t] = S::load(tail + (r + t) * S::width); });
   });
 }

@@ -17,7 +17,7 @@ template <class A, class E>
     return S::each_transposed(
         row, at, [&](auto i, typename S::batch column) __attribute__((always_inline)) { v[i] = column; });
   }
-  unroll<S::width>([&](auto r) __attribute__((always_inline)) { v[r] = S::load_first(row[r] + at, count); });
+  unroll<S::width>([&](std::size_t r) __attribute__((always_inline)) { v[r] = S::load_first(row[r] + at, count); });
   S::transpose(v);
 }
 
@@ -36,7 +36,7 @@ template <class A, class E>
   if (d < dim) {
     typename S::batch v[S::width];
     load_transposed<A>(v, row, d, dim - d);
-    unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
+    unroll_while<S::width>([&](std::size_t i) __attribute__((always_inline)) {
       if (i < dim - d) S::store(to + (d + i) * pitch, v[i]);
       return i < dim - d;
     });
@@ -52,15 +52,15 @@ template <class E, class Value>
   typename S::batch v[S::width];
   std::size_t d = 0;
   for (; rows == S::width && dim - d >= S::width; d += S::width) {
-    unroll<S::width>([&](auto i) __attribute__((always_inline)) { v[i] = value(d + i); });
+    unroll<S::width>([&](std::size_t i) __attribute__((always_inline)) { v[i] = value(d + i); });
     S::transpose(v);
-    unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(row[i] + d, v[i]); });
+    unroll<S::width>([&](std::size_t i) __attribute__((always_inline)) { S::store(row[i] + d, v[i]); });
   }
   for (; d < dim; d += S::width) {
     const std::size_t dims = dim - d < S::width ? dim - d : S::width;
-    unroll<S::width>([&](auto i) __attribute__((always_inline)) { v[i] = value(i < dims ? d + i : d); });
+    unroll<S::width>([&](std::size_t i) __attribute__((always_inline)) { v[i] = value(i < dims ? d + i : d); });
     S::transpose(v);
-    unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
+    unroll_while<S::width>([&](std::size_t i) __attribute__((always_inline)) {
       if (i < rows) S::store_first(row[i] + d, v[i], dims);
       return i < rows;
     });

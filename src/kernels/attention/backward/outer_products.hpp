@@ -22,19 +22,19 @@ template <class A, std::size_t vectors, std::size_t depth, bool whole, class E>
   const auto load = [&](const auto *from, auto v) __attribute__((always_inline)) {
     return is_whole(v) ? S::load(from + d + v * S::width) : S::load_first(from + d + v * S::width, tail);
   };
-  unroll_pairs<depth, vectors>([&](auto j, auto v)
+  unroll_pairs<depth, vectors>([&](std::size_t j, std::size_t v)
                                    __attribute__((always_inline)) { sum[j][v] = load(to[j], v); });
   for (std::size_t i = begin; i < end; ++i) {
     batch element[vectors];
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) { element[v] = load(rows[i], v); });
-    unroll<depth>([&](auto j) __attribute__((always_inline)) {
+    unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) { element[v] = load(rows[i], v); });
+    unroll<depth>([&](std::size_t j) __attribute__((always_inline)) {
       const batch factor(factors[j * tile_pitch + i]);
-      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
         sum[j][v] = S::fma(factor, element[v], sum[j][v]);
       });
     });
   }
-  unroll_pairs<depth, vectors>([&](auto j, auto v) __attribute__((always_inline)) {
+  unroll_pairs<depth, vectors>([&](std::size_t j, std::size_t v) __attribute__((always_inline)) {
     A *const address = to[j] + d + v * S::width;
     if (is_whole(v)) {
       S::store(address, sum[j][v]);
