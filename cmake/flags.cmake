@@ -17,6 +17,20 @@ else()
 endif()
 list(APPEND RAPT_NUMERIC_FLAGS -fno-fast-math -fmath-errno -fno-rounding-math -ffp-contract=off -fno-lto)
 
+# gcc removes a call of a function that only prefetches, because such a function is "pure". These flags keep the call until it
+# has been inlined (src/kernels/vector/inner.hpp). A test counts the prefetches of every object.
+set(RAPT_KERNEL_FLAGS)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  include(CheckCXXCompilerFlag)
+  foreach(flag IN ITEMS -fno-ipa-pure-const -fno-ipa-modref)
+    string(MAKE_C_IDENTIFIER "RAPT_HAS${flag}" has)
+    check_cxx_compiler_flag(${flag} ${has})
+    if(${has})
+      list(APPEND RAPT_KERNEL_FLAGS ${flag})
+    endif()
+  endforeach()
+endif()
+
 # rapt_sources_of(result folder...): the C++ files of folders of the checkout, whose path may have a bracket.
 function(rapt_sources_of result)
   string(REGEX REPLACE "([][*?])" "[\\1]" root "${PROJECT_SOURCE_DIR}")

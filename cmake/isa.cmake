@@ -214,7 +214,11 @@ function(rapt_add_isas target)
     endif()
     # -O2 in every configuration: without inlining each intrinsic would be a function call, and kernels would be fifty times
     # slower. -O1 with sanitizers: clang takes up to twice as long at -O2.
-    rapt_set_last_flags("${sources}" ${RAPT_NUMERIC_FLAGS} ${RAPT_ISA_FLAGS_${name}}
+    set(kernel_flags ${RAPT_KERNEL_FLAGS})
+    if(name STREQUAL "scalar")
+      set(kernel_flags)  # its plain loops prefetch nothing, and take 5 to 15 % longer with them
+    endif()
+    rapt_set_last_flags("${sources}" ${RAPT_NUMERIC_FLAGS} ${kernel_flags} ${RAPT_ISA_FLAGS_${name}}
                         $<IF:$<CONFIG:Sanitizer>,-O1,-O2>)
     # These checks of addresses would take four fifths of clang's time for a vector level. Guard pages and the address sanitizer
     # find the same faults.

@@ -6,6 +6,7 @@
 
 #include "contract/activation.hpp"
 #include "kernels/vector/exp.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/map_with_constants.hpp"
 #include "kernels/vector/unroll.hpp"
 #include "rapt/rapt.h"
@@ -21,21 +22,21 @@ struct Sigmoid {
 
   // Replaces numbers by their sigmoids.
   template <std::size_t registers>
-  [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
+  RAPT_INNER void operator()(batch (&v)[registers]) const {
     const batch one(A(1)), zero(A(0));
     batch e[registers];
     exp_of_minus_magnitude(v, e);
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) RAPT_INNER {
       v[r] = S::divide(S::select(S::less(v[r], zero), e[r], one), one + e[r]);
     });
   }
   // Also computes the sigmoids of the negative numbers.
   template <std::size_t registers>
-  [[gnu::always_inline]] void operator()(batch (&v)[registers], batch (&of_negative)[registers]) const {
+  RAPT_INNER void operator()(batch (&v)[registers], batch (&of_negative)[registers]) const {
     const batch one(A(1)), zero(A(0));
     batch e[registers];
     exp_of_minus_magnitude(v, e);
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) RAPT_INNER {
       const batch d = one + e[r], larger = S::divide(one, d), smaller = S::divide(e[r], d);
       const auto negative = S::less(v[r], zero);
       v[r] = S::select(negative, smaller, larger);
@@ -45,9 +46,8 @@ struct Sigmoid {
 
  private:
   template <std::size_t registers>
-  [[gnu::always_inline]] void exp_of_minus_magnitude(const batch (&v)[registers],
-                                                     batch (&e)[registers]) const {
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { e[r] = batch(A(0)) - S::abs(v[r]); });
+  RAPT_INNER void exp_of_minus_magnitude(const batch (&v)[registers], batch (&e)[registers]) const {
+    unroll<registers>([&](std::size_t r) RAPT_INNER { e[r] = batch(A(0)) - S::abs(v[r]); });
     exp(e);
   }
 };
@@ -57,8 +57,8 @@ template <class A>
 struct Argument {
   using S = simd<A>;
   using batch = typename S::batch;
-  [[gnu::always_inline]] static batch of_silu(batch x) { return x; }
-  [[gnu::always_inline]] static batch of_gelu_tanh(batch x) {
+  RAPT_INNER static batch of_silu(batch x) { return x; }
+  RAPT_INNER static batch of_gelu_tanh(batch x) {
     using C = rapt::ActivationContract<A>;
     return x * S::fma(x * x, batch(C::cubic), batch(C::linear));
   }
@@ -70,11 +70,11 @@ struct TimesSigmoid {
   Sigmoid<A> sigmoid;
 
   template <std::size_t registers>
-  [[gnu::always_inline]] void operator()(batch (&x)[registers]) const {
+  RAPT_INNER void operator()(batch (&x)[registers]) const {
     batch s[registers];
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { s[r] = argument(x[r]); });
+    unroll<registers>([&](std::size_t r) RAPT_INNER { s[r] = argument(x[r]); });
     sigmoid(s);
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { x[r] = x[r] * s[r]; });
+    unroll<registers>([&](std::size_t r) RAPT_INNER { x[r] = x[r] * s[r]; });
   }
 };
 template <class A>
@@ -92,23 +92,22 @@ struct Normal {
 
   // Of x, computes the distribution, and e = exp(-a^2 / 2) of the limited magnitude a.
   template <std::size_t registers>
-  [[gnu::always_inline]] void operator()(const batch (&x)[registers], batch (&distribution)[registers],
-                                         batch (&a)[registers], batch (&e)[registers]) const {
+  RAPT_INNER void operator()(const batch (&x)[registers], batch (&distribution)[registers],
+                             batch (&a)[registers], batch (&e)[registers]) const {
     const batch one(A(1)), zero(A(0)), minus_half(A(-0.5)), end(C::tail_end);
     batch l[registers];
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) RAPT_INNER {
       a[r] = S::min(end, S::abs(x[r]));
       const batch h = a[r] * a[r];
       l[r] = S::fma(a[r], a[r], zero - h) * minus_half;
       e[r] = h * minus_half;
     });
     exp(e);
-    unroll<registers>([&](std::size_t i) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t i) RAPT_INNER {
       const batch r = S::divide(one, a[i] + batch(A(4))), u = S::fma(batch(A(-8)), r, one);
       batch p(C::p[C::coefficient_count - 1]);
-      unroll<C::coefficient_count - 1>([&](std::size_t j) __attribute__((always_inline)) {
-        p = S::fma(p, u, batch(C::p[C::coefficient_count - 2 - j]));
-      });
+      unroll<C::coefficient_count - 1>(
+          [&](std::size_t j) RAPT_INNER { p = S::fma(p, u, batch(C::p[C::coefficient_count - 2 - j])); });
       e[i] = S::fma(e[i], l[i], e[i]);
       const batch q = e[i] * (r * p);
       distribution[i] = S::select(S::less(x[i], zero), q, one - q);
@@ -122,10 +121,10 @@ struct Gelu {
   Normal<A> normal;
 
   template <std::size_t registers>
-  [[gnu::always_inline]] void operator()(batch (&x)[registers]) const {
+  RAPT_INNER void operator()(batch (&x)[registers]) const {
     batch distribution[registers], a[registers], e[registers];
     normal(x, distribution, a, e);
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { x[r] = x[r] * distribution[r]; });
+    unroll<registers>([&](std::size_t r) RAPT_INNER { x[r] = x[r] * distribution[r]; });
   }
 };
 
@@ -136,14 +135,11 @@ struct Gated {
   const E *up;
   F f;
 
-  [[gnu::always_inline]] explicit Gated(const E *second) : up(second) {}
+  RAPT_INNER explicit Gated(const E *second) : up(second) {}
   template <std::size_t registers>
-  [[gnu::always_inline]] void operator()(typename S::batch (&v)[registers], std::size_t i,
-                                         std::size_t k) const {
+  RAPT_INNER void operator()(typename S::batch (&v)[registers], std::size_t i, std::size_t k) const {
     f(v);
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
-      v[r] = v[r] * load_of<S>(up + i, r * S::width, k);
-    });
+    unroll<registers>([&](std::size_t r) RAPT_INNER { v[r] = v[r] * load_of<S>(up + i, r * S::width, k); });
   }
 };
 

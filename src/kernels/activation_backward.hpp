@@ -6,6 +6,7 @@
 
 #include "contract/activation.hpp"
 #include "kernels/activation.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/map.hpp"
 #include "kernels/vector/map_with_constants.hpp"
 #include "kernels/vector/unroll.hpp"
@@ -14,7 +15,7 @@ namespace {
 
 // b, the limited x, with its sign.
 template <class A>
-[[gnu::always_inline]] inline typename simd<A>::batch limited(typename simd<A>::batch x, A end) {
+RAPT_INNER inline typename simd<A>::batch limited(typename simd<A>::batch x, A end) {
   using S = simd<A>;
   return S::with_sign(S::min(typename S::batch(end), S::abs(x)), x);
 }
@@ -25,8 +26,8 @@ struct Slope {
   using S = simd<A>;
   using C = rapt::ActivationContract<A>;
   using batch = typename S::batch;
-  [[gnu::always_inline]] static batch of_silu(batch x) { return limited<A>(x, C::sigmoid_end); }
-  [[gnu::always_inline]] static batch of_gelu_tanh(batch x) {
+  RAPT_INNER static batch of_silu(batch x) { return limited<A>(x, C::sigmoid_end); }
+  RAPT_INNER static batch of_gelu_tanh(batch x) {
     const batch b = limited<A>(x, C::tail_end);
     return b * S::fma(b * b, batch(C::slope), batch(C::linear));
   }
@@ -40,13 +41,13 @@ struct TimesSigmoidBackward {
   const A *dy;
   Sigmoid<A> sigmoid;
 
-  [[gnu::always_inline]] explicit TimesSigmoidBackward(const A *second) : dy(second) {}
+  RAPT_INNER explicit TimesSigmoidBackward(const A *second) : dy(second) {}
   template <std::size_t registers>
-  [[gnu::always_inline]] void operator()(batch (&x)[registers], std::size_t i, std::size_t k) const {
+  RAPT_INNER void operator()(batch (&x)[registers], std::size_t i, std::size_t k) const {
     batch s[registers], t[registers];
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { s[r] = argument(x[r]); });
+    unroll<registers>([&](std::size_t r) RAPT_INNER { s[r] = argument(x[r]); });
     sigmoid(s, t);
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) RAPT_INNER {
       x[r] = load_of<S>(dy + i, r * S::width, k) * (s[r] * S::fma(slope(x[r]), t[r], batch(A(1))));
     });
   }
@@ -59,12 +60,12 @@ struct GeluBackward {
   const A *dy;
   Normal<A> normal;
 
-  [[gnu::always_inline]] explicit GeluBackward(const A *second) : dy(second) {}
+  RAPT_INNER explicit GeluBackward(const A *second) : dy(second) {}
   template <std::size_t registers>
-  [[gnu::always_inline]] void operator()(batch (&x)[registers], std::size_t i, std::size_t k) const {
+  RAPT_INNER void operator()(batch (&x)[registers], std::size_t i, std::size_t k) const {
     batch distribution[registers], a[registers], e[registers];
     normal(x, distribution, a, e);
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) RAPT_INNER {
       const batch density = e[r] * batch(rapt::ActivationContract<A>::density);
       x[r] = load_of<S>(dy + i, r * S::width, k) * S::fma(S::with_sign(a[r], x[r]), density, distribution[r]);
     });

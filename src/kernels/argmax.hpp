@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "contract/types.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/simd.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -12,7 +13,7 @@ namespace {
 
 // Returns the first index below n for which is(v) sets a lane, where v is a vector of elements.
 template <class E, class Is>
-[[gnu::always_inline]] inline std::size_t first_where(const E *x, std::size_t n, Is is) {
+RAPT_INNER inline std::size_t first_where(const E *x, std::size_t n, Is is) {
   using A = rapt::Arithmetic<E>;
   using S = simd<A>;
   std::size_t i = 0;
@@ -32,12 +33,12 @@ template <class E>
   constexpr std::size_t registers = 4, step = registers * S::width;
   constexpr A lowest = -std::numeric_limits<A>::infinity();
   batch max[registers];
-  unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { max[r] = batch(lowest); });
+  unroll<registers>([&](std::size_t r) RAPT_INNER { max[r] = batch(lowest); });
   auto nan = S::unordered(max[0], max[0]);
   for (; n >= step; n -= step, x += step) {
     batch v[registers];
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { v[r] = S::load(x + r * S::width); });
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { max[r] = S::max(v[r], max[r]); });
+    unroll<registers>([&](std::size_t r) RAPT_INNER { v[r] = S::load(x + r * S::width); });
+    unroll<registers>([&](std::size_t r) RAPT_INNER { max[r] = S::max(v[r], max[r]); });
     nan = S::either(nan, S::either(S::unordered(v[0], v[1]), S::unordered(v[2], v[3])));
   }
   for (; n > 0;) {
@@ -67,16 +68,13 @@ template <class E>
     bool is_nan;
     const A max = max_of_block(x + i, k, is_nan);
     if (is_nan) [[unlikely]] {
-      return i + first_where(
-                     x + i, k, [](batch v) __attribute__((always_inline)) { return S::unordered(v, v); });
+      return i + first_where(x + i, k, [](batch v) RAPT_INNER { return S::unordered(v, v); });
     }
     if (max > best) best = max, best_at = i;
   }
   const batch wanted(best);
-  return best_at + first_where(
-                       x + best_at, n - best_at, [&](batch v) __attribute__((always_inline)) {
-                         return S::equal(v, wanted);
-                       });
+  return best_at +
+         first_where(x + best_at, n - best_at, [&](batch v) RAPT_INNER { return S::equal(v, wanted); });
 }
 
 }  // namespace

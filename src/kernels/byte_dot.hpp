@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -48,17 +49,17 @@ struct UnbiasedRows : Bytes {
 
 // n is at most most_byte_steps * width, so that no 32-bit lane overflows.
 template <class E>
-[[gnu::always_inline]] inline std::int64_t byte_dot(const E *a, const std::int8_t *b, std::size_t n) {
+RAPT_INNER inline std::int64_t byte_dot(const E *a, const std::int8_t *b, std::size_t n) {
   using S = ByteSimd<E>;
   typename S::Sums sum[S::together];
-  unroll<S::together>([&](std::size_t t) __attribute__((always_inline)) { sum[t] = S::zero(); });
+  unroll<S::together>([&](std::size_t t) RAPT_INNER { sum[t] = S::zero(); });
   constexpr std::size_t step = S::together * S::width;
   for (; n >= step; n -= step, a += step, b += step) {
-    unroll<S::together>([&](std::size_t t) __attribute__((always_inline)) {
+    unroll<S::together>([&](std::size_t t) RAPT_INNER {
       sum[t] = S::add(sum[t], S::factors(a + t * S::width), b + t * S::width);
     });
   }
-  unroll_while<S::together>([&](auto t) __attribute__((always_inline)) {
+  unroll_while<S::together>([&](auto t) RAPT_INNER {
     constexpr std::size_t begin = t * S::width;
     if (n < begin + S::width) {
       if (n > begin) {
@@ -69,8 +70,7 @@ template <class E>
     sum[t] = S::add(sum[t], S::factors(a + begin), b + begin);
     return true;
   });
-  unroll<S::together - 1>([&](std::size_t t)
-                              __attribute__((always_inline)) { sum[0] = S::join(sum[0], sum[t + 1]); });
+  unroll<S::together - 1>([&](std::size_t t) RAPT_INNER { sum[0] = S::join(sum[0], sum[t + 1]); });
   return S::sum(sum[0]);
 }
 
@@ -85,22 +85,18 @@ template <class E>
 
 // Multiplies four rows, which share the conversion of the query. Shuffles sum the lanes of all four.
 template <class E>
-[[gnu::always_inline]] inline typename RowSimd<E>::Four four_byte_rows(const E *query,
-                                                                       const std::int8_t *const (&row)[4],
-                                                                       std::size_t dim,
-                                                                       typename RowSimd<E>::Sums start) {
+RAPT_INNER inline typename RowSimd<E>::Four four_byte_rows(const E *query, const std::int8_t *const (&row)[4],
+                                                           std::size_t dim, typename RowSimd<E>::Sums start) {
   using S = RowSimd<E>;
   typename S::Sums sum[4] = {start, start, start, start};
   std::size_t i = 0;
   for (; dim - i >= S::width; i += S::width) {
     const auto factors = S::factors(query + i);
-    unroll<4>([&](std::size_t r) __attribute__((always_inline)) { sum[r] = S::add(sum[r], factors, row[r] + i); });
+    unroll<4>([&](std::size_t r) RAPT_INNER { sum[r] = S::add(sum[r], factors, row[r] + i); });
   }
   if (i < dim) {
     const auto factors = S::factors_first(query + i, dim - i);
-    unroll<4>([&](std::size_t r) __attribute__((always_inline)) {
-      sum[r] = S::add_first(sum[r], factors, row[r] + i, dim - i);
-    });
+    unroll<4>([&](std::size_t r) RAPT_INNER { sum[r] = S::add_first(sum[r], factors, row[r] + i, dim - i); });
   }
   return S::four(sum);
 }
@@ -122,9 +118,9 @@ template <class E>
   for (std::size_t r = 0; r < row_count; r += 16) {
     const std::size_t left = row_count - r;
     typename S::Sums sum[4];
-    unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
+    unroll<4>([&](std::size_t i) RAPT_INNER {
       const std::int8_t *row[4];
-      unroll<4>([&](std::size_t j) __attribute__((always_inline)) {
+      unroll<4>([&](std::size_t j) RAPT_INNER {
         row[j] = rows;
         if (4 * i + j + 1 < left) rows += row_stride;
       });
@@ -157,7 +153,7 @@ template <class E>
   std::size_t r = 0;
   typename S::Four four[S::fours] = {};
   for (; row_count - r >= together; r += together) {
-    unroll<S::fours>([&](std::size_t f) __attribute__((always_inline)) {
+    unroll<S::fours>([&](std::size_t f) RAPT_INNER {
       const std::int8_t *const row[4] = {rows, rows + row_stride, rows + 2 * row_stride,
                                          rows + 3 * row_stride};
       four[f] = four_byte_rows<E>(query, row, dim, start);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/map.hpp"
 
 namespace {
@@ -11,7 +12,7 @@ template <class A>
 struct Unchanged {
   using batch = typename simd<A>::batch;
   static constexpr bool bound_by_memory = true;
-  [[gnu::always_inline]] batch operator()(batch v) const { return v; }
+  RAPT_INNER batch operator()(batch v) const { return v; }
 };
 
 template <class E>

@@ -8,6 +8,7 @@
 #include "kernels/dot_lanes.hpp"
 #include "kernels/vector/alignment.hpp"
 #include "kernels/vector/fold.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/simd.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -25,8 +26,8 @@ namespace {
 //   a and b equally far from aligned  | 73                  | 36
 //   only one of them aligned          | 73                  | 54
 template <class A>
-[[gnu::always_inline]] inline void add_aligning(DotLanes<A> &sum, const A *a, const A *b, std::size_t n,
-                                                std::size_t head) {
+RAPT_INNER inline void add_aligning(DotLanes<A> &sum, const A *a, const A *b, std::size_t n,
+                                    std::size_t head) {
   using S = simd<A>;
   constexpr std::size_t lanes = DotLanes<A>::lanes;
   constexpr std::size_t registers = DotLanes<A>::registers;
@@ -46,7 +47,7 @@ template <class A>
       const auto shift = S::shift_by(S::width - ahead);
       auto before = S::load(b + i + ahead - S::width);
       for (; n - i >= lanes + S::width; i += lanes) {
-        unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
+        unroll<registers>([&](std::size_t r) RAPT_INNER {
           const auto after = S::load(b + i + ahead + r * S::width);
           sum.lane[r] = S::fma(S::load(a + i + r * S::width), S::shifted(before, after, shift), sum.lane[r]);
           before = after;
@@ -60,7 +61,7 @@ template <class A>
 
 // n is at least `lanes` and at most dot_stretch. The early return avoids branches for the usual 64 elements.
 template <class E>
-[[gnu::always_inline]] inline rapt::Arithmetic<E> dot_in_order(const E *a, const E *b, std::size_t n) {
+RAPT_INNER inline rapt::Arithmetic<E> dot_in_order(const E *a, const E *b, std::size_t n) {
   constexpr std::size_t lanes = LanesForDot<E>::lanes;
   LanesForDot<E> sum;
   sum.begin(a, b);
@@ -80,14 +81,13 @@ template <class E>
 // replace fused additions to +0, and the fold leaves out registers of +0. Both change only the sign of a sum
 // of zeros. With a lane missing that sum must be +0, so the last addition adds +0.
 template <std::size_t live, bool whole, class E>
-[[gnu::always_inline]] inline rapt::Arithmetic<E> dot_short(const E *a, const E *b, std::size_t n) {
+RAPT_INNER inline rapt::Arithmetic<E> dot_short(const E *a, const E *b, std::size_t n) {
   using A = rapt::Arithmetic<E>;
   using S = simd<A>;
   constexpr std::size_t begin = (live - 1) * S::width;
   typename S::batch product[live];
-  unroll<live - 1>([&](std::size_t r) __attribute__((always_inline)) {
-    product[r] = S::load(a + r * S::width) * S::load(b + r * S::width);
-  });
+  unroll<live - 1>([&](std::size_t r)
+                       RAPT_INNER { product[r] = S::load(a + r * S::width) * S::load(b + r * S::width); });
   if constexpr (whole) {
     product[live - 1] = S::load(a + begin) * S::load(b + begin);
   } else {
@@ -97,7 +97,7 @@ template <std::size_t live, bool whole, class E>
 }
 
 template <class E>
-[[gnu::always_inline]] inline rapt::Arithmetic<E> dot_short(const E *a, const E *b, std::size_t n) {
+RAPT_INNER inline rapt::Arithmetic<E> dot_short(const E *a, const E *b, std::size_t n) {
   using A = rapt::Arithmetic<E>;
   constexpr std::size_t registers = DotLanes<A>::registers, width = simd<A>::width;
   if constexpr (registers > 8) {  // code for all cases would be too large
@@ -107,7 +107,7 @@ template <class E>
     return sum.fold();
   } else {
     A result = 0;
-    unroll_while<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll_while<registers>([&](auto r) RAPT_INNER {
       constexpr std::size_t live = r + 1;
       if (n > live * width) return true;
       result = n == live * width ? dot_short<live, true>(a, b, n) : dot_short<live, false>(a, b, n);
@@ -137,7 +137,7 @@ template <class A>
 //   4096                           | 140          | 146
 //   8000, in L2                    | 511          | 430
 template <class E>
-[[gnu::always_inline]] inline bool worth_aligning(const E *a, const E *b, std::size_t n) {
+RAPT_INNER inline bool worth_aligning(const E *a, const E *b, std::size_t n) {
   constexpr std::size_t both = 1024 / sizeof(E), one = 16384 / sizeof(E);
   return n > one || (n >= both && !is_aligned(a) && !is_aligned(b));
 }
@@ -181,7 +181,7 @@ template <class A>
 
 // Handles n > dot_stretch, one stretch of dot_stretch elements after the other.
 template <class E>
-[[gnu::noinline]] rapt::Arithmetic<E> dot_long(const E *a, const E *b, std::size_t n) {
+[[gnu::noinline, gnu::flatten]] rapt::Arithmetic<E> dot_long(const E *a, const E *b, std::size_t n) {
   using A = rapt::Arithmetic<E>;
   if constexpr (aligns_dot<E>) {
     if (!(is_aligned(a) && is_aligned(b))) {

@@ -7,6 +7,7 @@
 #include "contract/reductions.hpp"
 #include "contract/types.hpp"
 #include "kernels/vector/fold.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/simd.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -21,20 +22,20 @@ struct DotLanes {
 
   // Sets all lanes to 0. It is not a constructor: gcc 12 would construct an array of these in a loop, and
   // keep it in memory.
-  [[gnu::always_inline]] void clear() {
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { lane[r] = typename S::batch(A(0)); });
+  RAPT_INNER void clear() {
+    unroll<registers>([&](std::size_t r) RAPT_INNER { lane[r] = typename S::batch(A(0)); });
   }
   // Does the same as clear() followed by add().
   template <class E>
-  [[gnu::always_inline]] void begin(const E *a, const E *b) {
+  RAPT_INNER void begin(const E *a, const E *b) {
     const typename S::batch zero(A(0));
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) RAPT_INNER {
       lane[r] = S::fma(S::load(a + r * S::width), S::load(b + r * S::width), zero);
     });
   }
   template <class E>
-  [[gnu::always_inline]] void add(const E *a, const E *b) {
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
+  RAPT_INNER void add(const E *a, const E *b) {
+    unroll<registers>([&](std::size_t r) RAPT_INNER {
       lane[r] = S::fma(S::load(a + r * S::width), S::load(b + r * S::width), lane[r]);
     });
   }
@@ -50,8 +51,8 @@ struct DotLanes {
   // By definition, missing elements add 0 * 0, which turns -0 into +0 in every lane. Adding +0 to only one
   // register gives the same sum.
   template <class E>
-  [[gnu::always_inline]] void add_first(const E *a, const E *b, std::size_t left) {
-    unroll_while<registers>([&](auto r) __attribute__((always_inline)) {
+  RAPT_INNER void add_first(const E *a, const E *b, std::size_t left) {
+    unroll_while<registers>([&](auto r) RAPT_INNER {
       constexpr std::size_t begin = r * S::width;
       if (left < begin + S::width) {
         if (left > begin) {
@@ -65,19 +66,15 @@ struct DotLanes {
     });
     lane[0] = lane[0] + typename S::batch(A(0));
   }
-  [[gnu::always_inline]] DotLanes &in_order() { return *this; }
-  [[gnu::always_inline]] void load(const A *lanes_in_order) {
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
-      lane[r] = S::load(lanes_in_order + r * S::width);
-    });
+  RAPT_INNER DotLanes &in_order() { return *this; }
+  RAPT_INNER void load(const A *lanes_in_order) {
+    unroll<registers>([&](std::size_t r) RAPT_INNER { lane[r] = S::load(lanes_in_order + r * S::width); });
   }
-  [[gnu::always_inline]] void store(A *lanes_in_order) const {
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
-      S::store(lanes_in_order + r * S::width, lane[r]);
-    });
+  RAPT_INNER void store(A *lanes_in_order) const {
+    unroll<registers>([&](std::size_t r) RAPT_INNER { S::store(lanes_in_order + r * S::width, lane[r]); });
   }
-  [[gnu::always_inline]] typename S::batch folded() const { return fold_registers(lane); }
-  [[gnu::always_inline]] A fold() const { return S::fold(folded()); }
+  RAPT_INNER typename S::batch folded() const { return fold_registers(lane); }
+  RAPT_INNER A fold() const { return S::fold(folded()); }
 };
 
 // Accumulates dot products of bf16, which are loaded as 32-bit words of two elements. One shift or mask of a
@@ -87,37 +84,35 @@ struct DotPairs : DotLanes<float> {
   using Base = DotLanes<float>;
   using E = rapt::BF16;
 
-  [[gnu::always_inline]] void begin(const E *a, const E *b) {
+  RAPT_INNER void begin(const E *a, const E *b) {
     clear();
     add(a, b);
   }
-  [[gnu::always_inline]] void add(const E *a, const E *b) {
-    unroll<registers / 2>([&](std::size_t r) __attribute__((always_inline)) {
+  RAPT_INNER void add(const E *a, const E *b) {
+    unroll<registers / 2>([&](std::size_t r) RAPT_INNER {
       const auto left = words(a + 2 * r * S::width), right = words(b + 2 * r * S::width);
       lane[2 * r] = S::fma(S::lower_bf16(left), S::lower_bf16(right), lane[2 * r]);
       lane[2 * r + 1] = S::fma(S::upper_bf16(left), S::upper_bf16(right), lane[2 * r + 1]);
     });
   }
-  [[gnu::always_inline]] Base &in_order() {
-    unroll<registers / 2>([&](std::size_t r) __attribute__((always_inline)) {
-      S::interleave(lane[2 * r], lane[2 * r + 1]);
-    });
+  RAPT_INNER Base &in_order() {
+    unroll<registers / 2>([&](std::size_t r) RAPT_INNER { S::interleave(lane[2 * r], lane[2 * r + 1]); });
     return *this;
   }
-  [[gnu::always_inline]] S::batch folded() const {
+  RAPT_INNER S::batch folded() const {
     S::batch half[2];
     fold_pairs(half);
     S::interleave(half[0], half[1]);
     return half[0] + half[1];
   }
-  [[gnu::always_inline]] float fold() const { return S::fold(folded()); }
+  RAPT_INNER float fold() const { return S::fold(folded()); }
 
  private:
   static S::batch words(const E *p) { return S::load(reinterpret_cast<const float *>(p)); }
-  [[gnu::always_inline]] void fold_pairs(S::batch (&half)[2]) const {
-    unroll<2>([&](std::size_t i) __attribute__((always_inline)) {
+  RAPT_INNER void fold_pairs(S::batch (&half)[2]) const {
+    unroll<2>([&](std::size_t i) RAPT_INNER {
       S::batch of[registers / 2];
-      unroll<registers / 2>([&](std::size_t r) __attribute__((always_inline)) { of[r] = lane[2 * r + i]; });
+      unroll<registers / 2>([&](std::size_t r) RAPT_INNER { of[r] = lane[2 * r + i]; });
       half[i] = fold_registers(of);
     });
   }
@@ -129,7 +124,7 @@ using LanesForDot =
 
 // Sums n > dot_stretch elements. lanes_of(begin, count, lane) computes the lanes of [begin, begin + count).
 template <class A, class F>
-[[gnu::always_inline]] inline A sum_of_stretches(std::size_t n, F lanes_of) {
+RAPT_INNER inline A sum_of_stretches(std::size_t n, F lanes_of) {
   constexpr std::size_t lanes = rapt::dot_lanes<A>, stretch = rapt::dot_stretch<A>;
   A total[lanes];
   lanes_of(std::size_t{0}, stretch, total);

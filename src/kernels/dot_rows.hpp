@@ -6,23 +6,23 @@
 
 #include "dispatch/tuning.hpp"
 #include "kernels/dot.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
 // Multiplies `together` rows, which share each load of the query, and folds each row's lanes to one register.
 // The number of registers limits `together`.
 template <std::size_t together, class E, class Batch>
-[[gnu::always_inline]] inline void dot_together(const E *query, const E *const *row, std::size_t dim,
-                                                Batch *folded) {
+RAPT_INNER inline void dot_together(const E *query, const E *const *row, std::size_t dim, Batch *folded) {
   using Lanes = LanesForDot<E>;
   Lanes sum[together];
-  const auto each = [](auto step) __attribute__((always_inline)) { unroll<together>(step); };
-  each([&](std::size_t j) __attribute__((always_inline)) { sum[j].clear(); });
+  const auto each = [](auto step) RAPT_INNER { unroll<together>(step); };
+  each([&](std::size_t j) RAPT_INNER { sum[j].clear(); });
   std::size_t i = 0;
   for (; dim - i >= Lanes::lanes; i += Lanes::lanes) {
-    each([&](std::size_t j) __attribute__((always_inline)) { sum[j].add(query + i, row[j] + i); });
+    each([&](std::size_t j) RAPT_INNER { sum[j].add(query + i, row[j] + i); });
   }
-  each([&](std::size_t j) __attribute__((always_inline)) {
+  each([&](std::size_t j) RAPT_INNER {
     if (i == dim) {
       folded[j] = sum[j].folded();
     } else {
@@ -57,59 +57,53 @@ template <>
 inline constexpr std::size_t quarters_in_order<2>[4] = {0, 3, 2, 1};
 
 template <std::size_t passes, class E, class Batch>
-[[gnu::always_inline]] inline void dot_in_passes(const E *query, const E *const *row, std::size_t dim,
-                                                 Batch *folded) {
+RAPT_INNER inline void dot_in_passes(const E *query, const E *const *row, std::size_t dim, Batch *folded) {
   using A = rapt::Arithmetic<E>;
   using S = simd<A>;
   constexpr std::size_t lanes = DotLanes<A>::lanes, registers = DotLanes<A>::registers / 4;
   constexpr std::size_t quarters = 4 / passes;
-  const auto each_row = [](auto step) __attribute__((always_inline)) { unroll<passes>(step); };
+  const auto each_row = [](auto step) RAPT_INNER { unroll<passes>(step); };
   Batch total[passes][4];
-  unroll<passes>([&](auto pass) __attribute__((always_inline)) {
+  unroll<passes>([&](auto pass) RAPT_INNER {
     const auto quarter = [=](auto q) { return quarters_in_order<passes>[pass * quarters + q]; };
-    const auto each = [&](auto step) __attribute__((always_inline)) {
-      unroll<registers * quarters>([&](auto k) __attribute__((always_inline)) {
+    const auto each = [&](auto step) RAPT_INNER {
+      unroll<registers * quarters>([&](auto k) RAPT_INNER {
         constexpr std::size_t r = k / quarters;
         constexpr std::integral_constant<std::size_t, k % quarters> q;
         step(std::integral_constant<std::size_t, r>{}, q, (4 * r + quarter(q)) * S::width);
       });
     };
     Batch sum[passes][quarters][registers];
-    each([&](std::size_t r, std::size_t q, std::size_t) __attribute__((always_inline)) {
-      each_row([&](std::size_t j) __attribute__((always_inline)) { sum[j][q][r] = Batch(A(0)); });
-    });
+    each([&](std::size_t r, std::size_t q, std::size_t)
+             RAPT_INNER { each_row([&](std::size_t j) RAPT_INNER { sum[j][q][r] = Batch(A(0)); }); });
     std::size_t i = 0;
     for (; dim - i >= lanes; i += lanes) {
-      each([&](std::size_t r, std::size_t q, std::size_t at) __attribute__((always_inline)) {
+      each([&](std::size_t r, std::size_t q, std::size_t at) RAPT_INNER {
         const Batch factor = S::load(query + i + at);
-        each_row([&](std::size_t j) __attribute__((always_inline)) {
-          sum[j][q][r] = S::fma(factor, S::load(row[j] + i + at), sum[j][q][r]);
-        });
+        each_row([&](std::size_t j)
+                     RAPT_INNER { sum[j][q][r] = S::fma(factor, S::load(row[j] + i + at), sum[j][q][r]); });
       });
     }
     if (i < dim) {
-      each([&](std::size_t r, std::size_t q, std::size_t at) __attribute__((always_inline)) {
+      each([&](std::size_t r, std::size_t q, std::size_t at) RAPT_INNER {
         if (i + at >= dim) return;
         const std::size_t left = dim - i - at;
         const Batch factor = S::load_first(query + i + at, left);
-        each_row([&](std::size_t j) __attribute__((always_inline)) {
+        each_row([&](std::size_t j) RAPT_INNER {
           sum[j][q][r] = S::fma(factor, S::load_first(row[j] + i + at, left), sum[j][q][r]);
         });
       });
-      each_row([&](std::size_t j) __attribute__((always_inline)) {
+      each_row([&](std::size_t j) RAPT_INNER {
         if constexpr (pass == 0) sum[j][0][0] = sum[j][0][0] + Batch(A(0));  // turns -0 into +0
       });
     }
     // Adds the four quarters in the order of a fold by halves: (0 + 2) + (1 + 3).
-    each_row([&](std::size_t j) __attribute__((always_inline)) {
-      unroll<quarters>([&](std::size_t q) __attribute__((always_inline)) {
-        total[j][quarter(q)] = fold_registers(sum[j][q]);
-      });
+    each_row([&](std::size_t j) RAPT_INNER {
+      unroll<quarters>([&](std::size_t q) RAPT_INNER { total[j][quarter(q)] = fold_registers(sum[j][q]); });
       if constexpr (pass == passes / 2) total[j][0] = total[j][0] + total[j][2];
     });
   });
-  each_row([&](std::size_t j)
-               __attribute__((always_inline)) { folded[j] = total[j][0] + (total[j][1] + total[j][3]); });
+  each_row([&](std::size_t j) RAPT_INNER { folded[j] = total[j][0] + (total[j][1] + total[j][3]); });
 }
 
 // Says whether four rows are read together, in passes (dot_in_passes), or one after the other.
@@ -118,22 +112,20 @@ enum class RowOrder { together, in_passes, one_by_one };
 // Multiplies four rows, `row_stride` elements apart. Folding their lanes together takes half as many shuffles
 // as folding each row.
 template <RowOrder order, class E, class A>
-[[gnu::always_inline]] inline void dot_four_rows(const E *query, const E *rows, std::ptrdiff_t row_stride,
-                                                 std::size_t dim, A scale, A *out) {
+RAPT_INNER inline void dot_four_rows(const E *query, const E *rows, std::ptrdiff_t row_stride,
+                                     std::size_t dim, A scale, A *out) {
   using S = simd<A>;
   typename S::batch folded[4];
   const E *row[4];
-  unroll<4>([&](std::size_t j) __attribute__((always_inline)) {
-    row[j] = rows + static_cast<std::ptrdiff_t>(j) * row_stride;
-  });
+  unroll<4>([&](std::size_t j) RAPT_INNER { row[j] = rows + static_cast<std::ptrdiff_t>(j) * row_stride; });
   if constexpr (order == RowOrder::in_passes) {
     constexpr std::size_t passes = S::dot_rows_passes;
-    unroll<4 / passes>([&](std::size_t part) __attribute__((always_inline)) {
+    unroll<4 / passes>([&](std::size_t part) RAPT_INNER {
       dot_in_passes<passes>(query, row + part * passes, dim, folded + part * passes);
     });
   } else {
     constexpr std::size_t together = order == RowOrder::together ? S::dot_rows_together : 1;
-    unroll<4 / together>([&](std::size_t part) __attribute__((always_inline)) {
+    unroll<4 / together>([&](std::size_t part) RAPT_INNER {
       dot_together<together>(query, row + part * together, dim, folded + part * together);
     });
   }

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "kernels/vector/exp.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/sum.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -20,14 +21,13 @@ struct ExpSumTerms {
   Exp<A> exp;
 
   template <std::size_t registers>
-  [[gnu::always_inline]] void full(std::size_t i, batch (&e)[registers]) const {
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
-      e[r] = S::fma(factor, S::load(x + i + r * S::width), minus_shift);
-    });
+  RAPT_INNER void full(std::size_t i, batch (&e)[registers]) const {
+    unroll<registers>([&](std::size_t r)
+                          RAPT_INNER { e[r] = S::fma(factor, S::load(x + i + r * S::width), minus_shift); });
     exp(e);
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { S::store(y + i + r * S::width, e[r]); });
+    unroll<registers>([&](std::size_t r) RAPT_INNER { S::store(y + i + r * S::width, e[r]); });
   }
-  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+  RAPT_INNER batch first(std::size_t i, std::size_t k) const {
     const batch e = exp(S::fma(factor, S::load_first(x + i, k), minus_shift));
     S::store_first(y + i, e, k);
     return S::keep_first(e, k);

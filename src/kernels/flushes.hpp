@@ -19,7 +19,7 @@ inline constexpr float least_normal = std::numeric_limits<float>::min();
 // flushes after rounding. The product below is tiny, but rounds up to the smallest normal number. `Flushing`
 // is the level's class that sets FTZ and DAZ.
 template <class Flushing>
-[[gnu::noinline]] bool flushes_before_rounding() {
+[[gnu::noinline, gnu::flatten]] bool flushes_before_rounding() {
   const Flushing flushing;
   volatile float a = 0x1.fffp-1f, b = 0x1.0008p-126f, c = 0;
   const float product = std::fma(float{a}, float{b}, float{c});

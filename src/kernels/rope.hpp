@@ -11,19 +11,18 @@
 #include "call/rope_call.hpp"
 #include "contract/rope.hpp"
 #include "contract/types.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/simd.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
 
 template <std::size_t count>
-[[gnu::always_inline]] inline simd<double>::batch polynomial(const double (&c)[count],
-                                                             simd<double>::batch z) {
+RAPT_INNER inline simd<double>::batch polynomial(const double (&c)[count], simd<double>::batch z) {
   using batch = simd<double>::batch;
   batch sum(c[count - 1]);
-  unroll<count - 1>([&](std::size_t i) __attribute__((always_inline)) {
-    sum = simd<double>::fma(sum, z, batch(c[count - 2 - i]));
-  });
+  unroll<count - 1>([&](std::size_t i)
+                        RAPT_INNER { sum = simd<double>::fma(sum, z, batch(c[count - 2 - i])); });
   return sum;
 }
 
@@ -36,16 +35,16 @@ class Turns {
   using f64 = S::batch;
   using batch = typename simd<A>::batch;
 
-  [[gnu::always_inline]] Turns(double sine_factor, double cosine_factor)
+  RAPT_INNER Turns(double sine_factor, double cosine_factor)
       : sine_factor_(sine_factor), cosine_factor_(cosine_factor) {}
 
   // Computes as many as a vector of A has lanes. Those past the first k have the frequency 0.
   template <bool whole>
-  [[gnu::always_inline]] void operator()(double position, const double *frequencies, std::size_t k,
-                                         batch &sine, batch &cosine) const {
+  RAPT_INNER void operator()(double position, const double *frequencies, std::size_t k, batch &sine,
+                             batch &cosine) const {
     constexpr std::size_t count = simd<A>::width / S::width;
     f64 s[count], c[count];
-    unroll<count>([&](auto i) __attribute__((always_inline)) {
+    unroll<count>([&](auto i) RAPT_INNER {
       constexpr std::size_t at = i * S::width;
       f64 frequency(0.0);
       if constexpr (whole) {
@@ -65,7 +64,7 @@ class Turns {
   }
 
  private:
-  [[gnu::always_inline]] void one(f64 angle, f64 &sine, f64 &cosine) const {
+  RAPT_INNER void one(f64 angle, f64 &sine, f64 &cosine) const {
     const f64 magic(C::magic), one(1.0);
     const f64 shifted = S::fma(angle, f64(C::two_over_pi), magic), n = shifted - magic;
     const f64 r = S::fnma(n, f64(C::half_pi_low), S::fnma(n, f64(C::half_pi), angle)), z = r * r;
@@ -81,7 +80,7 @@ class Turns {
 
 // Returns the r-th of rows that are `step` apart.
 template <class E>
-[[gnu::always_inline]] inline E *row_at(E *first, std::size_t r, std::ptrdiff_t step) {
+RAPT_INNER inline E *row_at(E *first, std::size_t r, std::ptrdiff_t step) {
   return first + static_cast<std::ptrdiff_t>(r) * step;
 }
 
@@ -92,20 +91,18 @@ struct InHalves {
   using batch = typename S::batch;
   static constexpr std::size_t numbers_per_pair = 2;
 
-  [[gnu::always_inline]] static void store(A *table, std::size_t i, std::size_t padded, batch sine,
-                                           batch cosine) {
+  RAPT_INNER static void store(A *table, std::size_t i, std::size_t padded, batch sine, batch cosine) {
     S::store(table + i, cosine);
     S::store(table + padded + i, sine);
   }
 
   // Turns `rows` rows of x, which are steps apart, by the same angles.
   template <std::size_t rows, class E>
-  [[gnu::always_inline]] static void turn(const E *x, std::ptrdiff_t x_step, E *y, std::ptrdiff_t y_step,
-                                          std::size_t distance, std::size_t pairs, std::size_t padded,
-                                          const A *table) {
+  RAPT_INNER static void turn(const E *x, std::ptrdiff_t x_step, E *y, std::ptrdiff_t y_step,
+                              std::size_t distance, std::size_t pairs, std::size_t padded, const A *table) {
     std::size_t i = 0;
     for (; pairs - i >= S::width; i += S::width) {
-      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+      unroll<rows>([&](std::size_t r) RAPT_INNER {
         const E *const from = row_at(x, r, x_step) + i;
         E *const to = row_at(y, r, y_step) + i;
         batch a = S::load(from), b = S::load(from + distance);
@@ -116,7 +113,7 @@ struct InHalves {
     }
     if (i == pairs) return;
     const std::size_t left = pairs - i;
-    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<rows>([&](std::size_t r) RAPT_INNER {
       const E *const from = row_at(x, r, x_step) + i;
       E *const to = row_at(y, r, y_step) + i;
       batch a = S::load_first(from, left), b = S::load_first(from + distance, left);
@@ -127,7 +124,7 @@ struct InHalves {
   }
 
  private:
-  [[gnu::always_inline]] static void one(const A *table, std::size_t padded, batch &a, batch &b) {
+  RAPT_INNER static void one(const A *table, std::size_t padded, batch &a, batch &b) {
     batch cosine = S::load(table), sine = S::load(table + padded);
     if constexpr (requires { S::keep_in_register(b); }) S::keep_in_register(b), S::keep_in_register(cosine);
     const batch first = S::fms(a, cosine, b * sine);
@@ -145,8 +142,7 @@ struct InPairs {
   using batch = typename S::batch;
   static constexpr std::size_t numbers_per_pair = 4;
 
-  [[gnu::always_inline]] static void store(A *table, std::size_t i, std::size_t padded, batch sine,
-                                           batch cosine) {
+  RAPT_INNER static void store(A *table, std::size_t i, std::size_t padded, batch sine, batch cosine) {
     batch minus_sine = batch(A(-0.0)) - sine, other = cosine;
     S::interleave(other, sine);
     S::store(table + 2 * i, other);
@@ -157,25 +153,24 @@ struct InPairs {
   }
 
   template <std::size_t rows, class E>
-  [[gnu::always_inline]] static void turn(const E *x, std::ptrdiff_t x_step, E *y, std::ptrdiff_t y_step,
-                                          std::size_t, std::size_t pairs, std::size_t padded,
-                                          const A *table) {
+  RAPT_INNER static void turn(const E *x, std::ptrdiff_t x_step, E *y, std::ptrdiff_t y_step, std::size_t,
+                              std::size_t pairs, std::size_t padded, const A *table) {
     const std::size_t n = 2 * pairs;
     std::size_t i = 0;
     for (; n - i >= S::width; i += S::width) {
-      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+      unroll<rows>([&](std::size_t r) RAPT_INNER {
         S::store(row_at(y, r, y_step) + i, one(table + i, padded, S::load(row_at(x, r, x_step) + i)));
       });
     }
     if (i == n) return;
-    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<rows>([&](std::size_t r) RAPT_INNER {
       const batch v = S::load_first(row_at(x, r, x_step) + i, n - i);
       S::store_first(row_at(y, r, y_step) + i, one(table + i, padded, v), n - i);
     });
   }
 
  private:
-  [[gnu::always_inline]] static batch one(const A *table, std::size_t padded, batch v) {
+  RAPT_INNER static batch one(const A *table, std::size_t padded, batch v) {
     return S::fma(S::evens_twice(v), S::load(table), S::odds_twice(v) * S::load(table + 2 * padded));
   }
 };
@@ -189,10 +184,10 @@ class Rope {
   // 8 KB of f32 hold 16 tokens of 64 pairs in halves, or 8 of adjacent elements.
   static constexpr std::size_t table_length = 2048, most_pairs = table_length / Layout::numbers_per_pair;
 
-  [[gnu::always_inline]] explicit Rope(const rapt::RopeCall &call)
+  RAPT_INNER explicit Rope(const rapt::RopeCall &call)
       : call_(call), turns_(call.sine_factor(), call.options.attention_factor) {}
 
-  [[gnu::always_inline]] void run() {
+  RAPT_INNER void run() {
     const rapt_rope_options &o = call_.options;
     const std::size_t pairs = call_.pairs(), most = pairs < most_pairs ? pairs : most_pairs;
     padded_ = (most + width - 1) / width * width;
@@ -210,9 +205,9 @@ class Rope {
   }
 
  private:
-  [[gnu::always_inline]] A *row(std::size_t t) { return table_ + t * padded_ * Layout::numbers_per_pair; }
+  RAPT_INNER A *row(std::size_t t) { return table_ + t * padded_ * Layout::numbers_per_pair; }
 
-  [[gnu::always_inline]] void fill(double position, std::size_t pair, std::size_t count, A *table) const {
+  RAPT_INNER void fill(double position, std::size_t pair, std::size_t count, A *table) const {
     const double *const frequencies = call_.options.frequencies + pair;
     typename simd<A>::batch sine, cosine;
     std::size_t i = 0;
@@ -226,8 +221,8 @@ class Rope {
   }
 
   // Goes through memory in its order: heads of a token, or tokens of a head.
-  [[gnu::always_inline]] void turn(std::size_t item, std::size_t token, std::size_t count, std::size_t pair,
-                                   std::size_t chunk) {
+  RAPT_INNER void turn(std::size_t item, std::size_t token, std::size_t count, std::size_t pair,
+                       std::size_t chunk) {
     const rapt_rope_options &o = call_.options;
     const rapt_strides &of_x = o.x_strides, &of_y = o.y_strides;
     const std::size_t pairs = call_.pairs(), first = o.layout == RAPT_ROPE_HALVES ? pair : 2 * pair;
@@ -243,7 +238,7 @@ class Rope {
       const E *x = call_.x_at<E>(item, head, token + t) + first;
       E *y = call_.y_at<E>(item, head, token + t) + first;
       const A *table = row(t);
-      const auto turn_rows = [&](auto rows) __attribute__((always_inline)) {
+      const auto turn_rows = [&](auto rows) RAPT_INNER {
         Layout::template turn<rows>(x, x_step, y, y_step, pairs, chunk, padded_, table);
         if (copies_rest) [[unlikely]]
           unroll<rows>(

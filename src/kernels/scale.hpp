@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/map.hpp"
 
 namespace {
@@ -12,7 +13,7 @@ struct Product {
   using batch = typename simd<A>::batch;
   static constexpr bool bound_by_memory = true;
   batch factor;
-  [[gnu::always_inline]] batch operator()(batch v) const { return v * factor; }
+  RAPT_INNER batch operator()(batch v) const { return v * factor; }
 };
 
 template <class E>

@@ -2,5 +2,6 @@
 
 #include "isa/amx/int8_batch.hpp"
 #include "isa/amx/tile_batch.hpp"
+#include "kernels/part.hpp"
 
 RAPT_PART(attention_i8) = {.i8 = {.attention = attention_by_amx<Int8Batch>}};

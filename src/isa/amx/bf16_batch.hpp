@@ -9,7 +9,7 @@
 #include "isa/amx/bf16_operands.hpp"
 #include "isa/amx/layout.hpp"
 #include "isa/avx512/simd.hpp"
-#include "kernels/attention/attention_in_bf16.hpp"
+#include "kernels/attention/bf16_rule.hpp"
 #include "kernels/attention/ways.hpp"
 #include "kernels/kernels.hpp"
 
@@ -25,7 +25,6 @@ class Bf16Batch {
   // One AMX multiplication uses this many elements of a key.
   static constexpr std::size_t step = amx_k32;
 
-  static constexpr auto another_way = attention_in_bf16<rapt::BF16>;
   static auto without_tiles() { return rapt_kernels_without_tiles()->bf16.attention_in_bf16; }
   static bool goes_in_batch(const TileRows<float> &rows) { return goes_in_batch_bf16(rows); }
 

@@ -293,7 +293,7 @@ class Bf16Chunk {
   }
 
   // Computes the weights of a step by the general method. Scores and weights may be of any size, or NaN.
-  [[gnu::noinline]] void weigh_exactly(const Step &step) {
+  [[gnu::noinline, gnu::flatten]] void weigh_exactly(const Step &step) {
     float *const scores = step_scores(step);
     const std::size_t from = step.strip * strip_rows, end = from + strip_rows;
     for (std::size_t r = from; r < end && r < rows_.lanes; r += S::width) {

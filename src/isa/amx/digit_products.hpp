@@ -22,6 +22,7 @@
 
 #include "isa/amx/int8_operands.hpp"
 #include "isa/amx/tiles.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -43,16 +44,16 @@ class DigitProducts {
   // Stores the accumulators now. Without flush(), the next scores() or values() stores them.
   void flush() {
     if (!pending_) return;
-    unroll<4>([&](auto i) __attribute__((always_inline)) { store<i>(pending_); });
+    unroll<4>([&](auto i) RAPT_INNER { store<i>(pending_); });
     pending_ = nullptr;
   }
 
   // Multiplies a block's keys by 16 queries, over `steps` times 64 dimensions.
-  [[gnu::noinline]] void scores(const KeyBytes &keys, const std::int8_t *queries, std::size_t steps,
-                                std::int32_t *to) {
+  [[gnu::noinline, gnu::flatten]] void scores(const KeyBytes &keys, const std::int8_t *queries,
+                                              std::size_t steps, std::int32_t *to) {
     for (std::size_t i = 0; i < rapt::attention_block / amx_rows; i += 2, to += 2 * sums_of_tile) {
       const std::int8_t *key = keys.first + i * keys.pitch, *digits = queries;
-      const auto step = [&](auto first) __attribute__((always_inline)) {
+      const auto step = [&](auto first) RAPT_INNER {
         load_digits(digits);
         multiply<first>(key, key + keys.pitch, keys.row_bytes);
         key += keys.step;
@@ -66,8 +67,8 @@ class DigitProducts {
 
   // Multiplies a block's weights by `tiles` tiles of values. If `tiles` is odd, `to` must have room for one
   // more tile.
-  [[gnu::noinline]] void values(const std::int8_t *values, const std::int8_t *digits, std::size_t tiles,
-                                std::int32_t *to) {
+  [[gnu::noinline, gnu::flatten]] void values(const std::int8_t *values, const std::int8_t *digits,
+                                              std::size_t tiles, std::int32_t *to) {
     load_digits(digits);
     for (std::size_t i = 0; i < tiles; i += 2, to += 2 * sums_of_tile, values += 2 * tile_bytes) {
       multiply<true>(values, values + tile_bytes, amx_row_bytes);
@@ -76,16 +77,16 @@ class DigitProducts {
   }
 
  private:
-  [[gnu::always_inline]] static void load_digits(const std::int8_t *digits) {
+  RAPT_INNER static void load_digits(const std::int8_t *digits) {
     load_tile<6>(digits, amx_row_bytes);
     load_tile<7>(digits + tile_bytes, amx_row_bytes);
   }
   template <bool first>
-  [[gnu::always_inline]] void multiply(const std::int8_t *a, const std::int8_t *b, std::size_t row_bytes) {
+  RAPT_INNER void multiply(const std::int8_t *a, const std::int8_t *b, std::size_t row_bytes) {
     load_tile<4>(a, row_bytes);
     load_tile<5>(b, row_bytes);
-    unroll<2>([&](auto i) __attribute__((always_inline)) {
-      unroll<2>([&](auto digit) __attribute__((always_inline)) {
+    unroll<2>([&](auto i) RAPT_INNER {
+      unroll<2>([&](auto digit) RAPT_INNER {
         if constexpr (first) {
           if (pending_) store<2 * i + digit>(pending_);
           zero_tile<2 * i + digit>();
@@ -96,7 +97,7 @@ class DigitProducts {
     });
   }
   template <std::size_t i>
-  [[gnu::always_inline]] static void store(std::int32_t *to) {
+  RAPT_INNER static void store(std::int32_t *to) {
     store_tile<i>(to + i * (sums_of_tile / 2), amx_row_bytes);
   }
 

@@ -15,16 +15,9 @@
 #include "isa/avx512_vnni/integer_simd.hpp"
 #include "kernels/attention/integers.hpp"
 #include "kernels/attention/ways.hpp"
-#include "kernels/families/attention_int8.hpp"
 #include "kernels/kernels.hpp"
 
 namespace {
-
-// IntegerRows computes tiles of at most 6 rows without AMX (kernels/attention/ways.hpp), with these numbers
-// of rows at a time.
-struct FewRowIntegers : VnniIntegers {
-  static constexpr std::size_t value_rows = 6, transposed_rows = 4;
-};
 
 class Int8Batch {
  public:
@@ -36,7 +29,6 @@ class Int8Batch {
   // One AMX multiplication uses this many elements of a key.
   static constexpr std::size_t step = amx_row_bytes;
 
-  static constexpr auto another_way = attention_of_int8<IntegerRows<FewRowIntegers>>;
   static auto without_tiles() { return rapt_kernels_without_tiles()->i8.attention; }
   static bool goes_in_batch(const TileRows<float> &rows) { return goes_in_batch_int8(rows); }
 

@@ -23,6 +23,7 @@
 #include "kernels/attention/tile_scores.hpp"
 #include "kernels/attention/tile_weights.hpp"
 #include "kernels/attention/weight.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -221,22 +222,20 @@ class Int8Chunk {
     const float *const scales = storage_.k_scales + patch.b * block;
     const std::size_t count = fixed != 0 ? fixed : segments_.count;
     batch max[4];
-    unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
-      max[i] = batch(-std::numeric_limits<float>::infinity());
-    });
+    unroll<4>([&](std::size_t i) RAPT_INNER { max[i] = batch(-std::numeric_limits<float>::infinity()); });
     for (std::size_t j = 0; j < block; j += 4) {
       const std::int32_t *at = sums + j / amx_rows * sums_of_tile + j % amx_rows * amx_rows;
       batch score[4];
-      unroll<4>([&](std::size_t i) __attribute__((always_inline)) { score[i] = batch(0.0f); });
+      unroll<4>([&](std::size_t i) RAPT_INNER { score[i] = batch(0.0f); });
       for (std::size_t s = 0; s < count; ++s, at += 4 * sums_of_tile) {
         const std::size_t g = fixed != 0 ? 0 : segments_.at[s].group;
         const batch step = S::load(steps + g * rapt::attention_tile_rows);
-        unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
+        unroll<4>([&](std::size_t i) RAPT_INNER {
           const batch scale(scales[g * rapt::attention_chunk + j + i]);
           score[i] = S::fma(joined(at + i * amx_rows) * step, scale, score[i]);
         });
       }
-      unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
+      unroll<4>([&](std::size_t i) RAPT_INNER {
         S::store(to + (j + i) * pitch, score[i]);
         max[i] = S::max_number(score[i], max[i]);
       });
@@ -257,12 +256,12 @@ class Int8Chunk {
                 cutoff = S::load(rows_.cutoff + r);
     const float *const scales = v_scales(patch, 0);
     batch largest[4];
-    unroll<4>([&](std::size_t i) __attribute__((always_inline)) { largest[i] = batch(0.0f); });
+    unroll<4>([&](std::size_t i) RAPT_INNER { largest[i] = batch(0.0f); });
     constexpr std::size_t quarter = block / 4;
     alignas(64) float sums[quarter * lanes];
     for (std::size_t j = 0; j < quarter; ++j) {
       batch weight[4];
-      unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
+      unroll<4>([&](std::size_t i) RAPT_INNER {
         float *const at = storage_.weights + (j + i * quarter) * lanes;
         weight[i] = Weight<float>()(S::load(at) - reference, to_log2, cutoff);
         if constexpr (to_numbers) {
@@ -279,8 +278,8 @@ class Int8Chunk {
             S::max(S::max(largest[0], largest[1]), S::max(largest[2], largest[3]))};
   }
   // Returns the largest magnitude of each row's numbers, or NaN if a number is NaN.
-  [[gnu::noinline]] static batch largest_number(const float *weights, std::size_t pitch,
-                                                const float *scales) {
+  [[gnu::noinline, gnu::flatten]] static batch largest_number(const float *weights, std::size_t pitch,
+                                                              const float *scales) {
     __m512i largest = _mm512_setzero_si512();
     for (std::size_t j = 0; j < block; ++j) {
       largest = VnniIntegers::greater_magnitude(largest, number(S::load(weights + j * pitch), scales[j]));
@@ -302,8 +301,7 @@ class Int8Chunk {
   // Stores the digits of all numbers of a patch as tiles. The low 16 bits of number * inverse + magic are the
   // integer.
   template <class Number>
-  [[gnu::always_inline]] void make_digits(const Patch &patch, std::size_t g, const Scaling &scaling,
-                                          Number number_of) {
+  RAPT_INNER void make_digits(const Patch &patch, std::size_t g, const Scaling &scaling, Number number_of) {
     constexpr std::size_t quarter = block / 4;
     std::int8_t *to = storage_.digits[patch.parity] + g * 2 * tile_bytes;
     S::store(steps_[patch.parity][g], scaling.step);
@@ -311,10 +309,10 @@ class Int8Chunk {
     const __m512i to_high_half = _mm512_set4_epi32(0x0d0c0d0c, 0x09080908, 0x05040504, 0x01000100);
     for (std::size_t j = 0; j < quarter; ++j, to += amx_row_bytes) {
       __m512i v[4];
-      unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
+      unroll<4>([&](std::size_t i) RAPT_INNER {
         v[i] = _mm512_castps_si512(number_of(j + i * quarter) * scaling.inverse + magic);
       });
-      const auto halves = [&](__m512i low, __m512i high) __attribute__((always_inline)) {
+      const auto halves = [&](__m512i low, __m512i high) RAPT_INNER {
         return _mm512_mask_shuffle_epi8(low, 0xccccccccccccccccull, high, to_high_half);
       };
       const __m512i a = halves(v[0], v[2]), b = halves(v[1], v[3]);
@@ -325,22 +323,22 @@ class Int8Chunk {
   }
 
   // Adds the weighted values of a patch to the outputs.
-  [[gnu::noinline]] void add_values(const Patch &patch) {
+  [[gnu::noinline, gnu::flatten]] void add_values(const Patch &patch) {
     const batch rescale = S::load(rescale_[patch.parity]);
     float *const out = out_of(patch.r);
     for (std::size_t t = 0; t < sizes_.v_tiles; ++t) {
       const batch step = S::load(steps_[patch.parity][t * amx_rows / v_group_]);
       const std::int32_t *const sums = storage_.value_sums + t * sums_of_tile;
       float *const to = out + t * amx_rows * lanes;
-      const auto add = [&](auto load) __attribute__((always_inline)) {
-        unroll<amx_rows>([&](std::size_t d) __attribute__((always_inline)) {
+      const auto add = [&](auto load) RAPT_INNER {
+        unroll<amx_rows>([&](std::size_t d) RAPT_INNER {
           S::store(to + d * lanes, S::fma(joined(sums + d * lanes), step, load(to + d * lanes) * rescale));
         });
       };
       if (patch.is_first) {
-        add([](const float *) __attribute__((always_inline)) { return batch(0.0f); });
+        add([](const float *) RAPT_INNER { return batch(0.0f); });
       } else {
-        add([](const float *at) __attribute__((always_inline)) { return S::load(at); });
+        add([](const float *at) RAPT_INNER { return S::load(at); });
       }
     }
   }

@@ -18,6 +18,7 @@
 #include "isa/avx512_vnni/integer_simd.hpp"
 #include "kernels/attention/integers.hpp"
 #include "kernels/attention/tile_rows.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -26,11 +27,11 @@ inline constexpr std::size_t tile_bytes = rapt::Int8BatchSizes::amx_tile;
 
 // Packs the columns of 64 rows of 16 bytes as a tile. load(four, i) returns row 4 * four + i.
 template <class Load>
-[[gnu::always_inline]] inline void pack_columns(Load load, std::int8_t *to) {
+RAPT_INNER inline void pack_columns(Load load, std::int8_t *to) {
   const __m512i by_lane = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
   const __m512i in_lane = _mm512_set4_epi32(0x0f0b0703, 0x0e0a0602, 0x0d090501, 0x0c080400);
   __m512i v[16];
-  unroll<16>([&](std::size_t four) __attribute__((always_inline)) {
+  unroll<16>([&](std::size_t four) RAPT_INNER {
     __m512i rows = _mm512_castsi128_si512(load(four, 0));
     rows = _mm512_inserti32x4(rows, load(four, 1), 1);
     rows = _mm512_inserti32x4(rows, load(four, 2), 2);
@@ -38,8 +39,7 @@ template <class Load>
     v[four] = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(by_lane, rows), in_lane);
   });
   transpose_words(v);
-  unroll<16>([&](std::size_t i)
-                 __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_row_bytes, v[i]); });
+  unroll<16>([&](std::size_t i) RAPT_INNER { _mm512_storeu_si512(to + i * amx_row_bytes, v[i]); });
 }
 inline __m128i first_bytes(const std::int8_t *p, std::size_t count) {
   const unsigned first = static_cast<unsigned>(count < 16 ? count : 16);
@@ -72,9 +72,11 @@ struct QuerySegments {
 
 // Packs a tile's queries as digits, [vector of rows][segment][64 dimensions][digit], and stores their steps.
 // `integers` is scratch for 16 rows of a scale group.
-[[gnu::noinline]] inline void pack_queries(const AttentionTile &tile, const TileRows<float> &rows,
-                                           const QuerySegments &segments, std::size_t tiles_of_vector,
-                                           std::int16_t *integers, std::int8_t *to, float *steps) {
+[[gnu::noinline, gnu::flatten]] inline void pack_queries(const AttentionTile &tile,
+                                                         const TileRows<float> &rows,
+                                                         const QuerySegments &segments,
+                                                         std::size_t tiles_of_vector, std::int16_t *integers,
+                                                         std::int8_t *to, float *steps) {
   const rapt_attention_options &o = tile.options();
   const std::size_t group = rapt::scale_group_of(o, o.qk_dim), pitch = (group + 63) / 64 * 64;
   for (std::size_t r = 0; r < rows.lanes; r += amx_rows, to += tiles_of_vector * tile_bytes) {
@@ -93,23 +95,21 @@ struct QuerySegments {
       for (; s < segments.count && segments.at[s].group == g; ++s) {
         for (std::size_t step = 0; step < segments.at[s].steps; ++step, at += 64) {
           __m512i low[16], high[16];
-          const auto bytes = [&](__m512i a, __m512i b) __attribute__((always_inline)) {
+          const auto bytes = [&](__m512i a, __m512i b) RAPT_INNER {
             const __m512i all = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(a)),
                                                    _mm512_cvtepi16_epi8(b), 1);
             return shift == 0 ? all : _mm512_shuffle_i64x2(all, all, 0x4e);
           };
-          unroll<16>([&](std::size_t i) __attribute__((always_inline)) {
+          unroll<16>([&](std::size_t i) RAPT_INNER {
             const __m512i a = _mm512_loadu_si512(integers + i * pitch + at),
                           b = _mm512_loadu_si512(integers + i * pitch + at + 32);
             low[i] = bytes(a, b);
             high[i] = bytes(_mm512_srli_epi16(a, 8), _mm512_srli_epi16(b, 8));
           });
           std::int8_t *const tiles = to + (segments.at[s].tile + 2 * step) * tile_bytes;
-          const auto store = [&](__m512i(&v)[16], std::int8_t * of) __attribute__((always_inline)) {
+          const auto store = [&](__m512i(&v)[16], std::int8_t *of) RAPT_INNER {
             transpose_words(v);
-            unroll<16>([&](std::size_t i) __attribute__((always_inline)) {
-              _mm512_storeu_si512(of + i * amx_row_bytes, v[i]);
-            });
+            unroll<16>([&](std::size_t i) RAPT_INNER { _mm512_storeu_si512(of + i * amx_row_bytes, v[i]); });
           };
           store(high, tiles);
           store(low, tiles + tile_bytes);
@@ -120,8 +120,8 @@ struct QuerySegments {
 }
 
 // Packs the 16 keys from `first` as [64 dimensions][key][dimension]. Only `keys` of the 16 exist.
-[[gnu::noinline]] inline void pack_keys(const AttentionTile &tile, std::size_t first, std::size_t keys,
-                                        std::int8_t *to) {
+[[gnu::noinline, gnu::flatten]] inline void pack_keys(const AttentionTile &tile, std::size_t first,
+                                                      std::size_t keys, std::int8_t *to) {
   const std::size_t dim = tile.options().qk_dim;
   const std::int8_t *const from = keys == 0 ? to : tile.k<std::int8_t>(first);
   const std::ptrdiff_t stride = tile.options().k_strides.token;
@@ -136,13 +136,13 @@ struct QuerySegments {
 }
 // Packs 16 keys like pack_keys(), from a cache of packed keys. A block of packed keys also has room for
 // missing keys.
-[[gnu::noinline]] inline void pack_packed_keys(const AttentionTile &tile, std::size_t first, std::size_t keys,
-                                               std::int8_t *to) {
+[[gnu::noinline, gnu::flatten]] inline void pack_packed_keys(const AttentionTile &tile, std::size_t first,
+                                                             std::size_t keys, std::int8_t *to) {
   const std::size_t dim = tile.options().qk_dim;
   const std::int8_t *const from = keys == 0 ? to : tile.k<std::int8_t>(first);
   for (std::size_t d = 0; d < dim; d += 64, to += tile_bytes) {
     pack_columns(
-        [&](std::size_t four, std::size_t i) __attribute__((always_inline)) {
+        [&](std::size_t four, std::size_t i) RAPT_INNER {
           const std::size_t of = d + 4 * four + i;
           return of < dim ? first_bytes(from + rapt::packed_dim_stride * of, keys) : _mm_setzero_si128();
         },
@@ -152,8 +152,8 @@ struct QuerySegments {
 
 // Packs a block of values as [16 dimensions][dimension][key]. Only `keys` keys exist. The four bytes of a
 // word belong to keys that are 16 apart.
-[[gnu::noinline]] inline void pack_values(const AttentionTile &tile, std::size_t first, std::size_t keys,
-                                          std::int8_t *to) {
+[[gnu::noinline, gnu::flatten]] inline void pack_values(const AttentionTile &tile, std::size_t first,
+                                                        std::size_t keys, std::int8_t *to) {
   const std::size_t dim = tile.options().v_dim;
   const std::ptrdiff_t stride = tile.options().v_strides.token;
   const std::int8_t *from[4];
@@ -161,13 +161,13 @@ struct QuerySegments {
   for (std::size_t d = 0; d < dim; d += amx_rows, to += tile_bytes) {
     if (keys == rapt::attention_block && dim - d >= amx_rows) {
       pack_columns(
-          [&](std::size_t four, std::size_t i) __attribute__((always_inline)) {
+          [&](std::size_t four, std::size_t i) RAPT_INNER {
             return _mm_loadu_si128(reinterpret_cast<const __m128i *>(from[i] + at(stride, four) + d));
           },
           to);
     } else {
       pack_columns(
-          [&](std::size_t four, std::size_t i) __attribute__((always_inline)) {
+          [&](std::size_t four, std::size_t i) RAPT_INNER {
             const bool exists = 16 * i + four < keys;
             return exists ? first_bytes(from[i] + at(stride, four) + d, dim - d) : _mm_setzero_si128();
           },

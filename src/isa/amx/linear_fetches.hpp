@@ -7,6 +7,8 @@
 
 #include <cstddef>
 
+#include "kernels/vector/inner.hpp"
+
 namespace {
 
 inline constexpr std::size_t bytes_of_line = 64;
@@ -16,7 +18,7 @@ struct LinesToFetch {
   const char *at = nullptr;
   std::size_t per_step = 0;
 
-  [[gnu::always_inline]] void step() {
+  RAPT_INNER void step() {
     for (std::size_t i = 0; i < per_step; ++i, at += bytes_of_line) __builtin_prefetch(at, 0, 2);
   }
 };

@@ -29,6 +29,7 @@
 #include "isa/avx512/simd.hpp"
 #include "kernels/linear/integer_rows.hpp"
 #include "kernels/linear/linear_in_i8.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -87,8 +88,8 @@ class SignedGroups : public CodeGroups<RowsByAmx> {
         sums_(reinterpret_cast<std::int32_t *>(bytes_ + (rapt::linear_fold + amx_row_bytes) * block)) {}
 
   template <class F>
-  [[gnu::always_inline]] void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs,
-                                  std::size_t, F f) {
+  RAPT_INNER void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs, std::size_t,
+                      F f) {
     const std::uint8_t *const codes = groups_.load(output, input, inputs);
     if (groups_.weights().is_bytes()) {
       take_off_128(codes, inputs);
@@ -103,12 +104,12 @@ class SignedGroups : public CodeGroups<RowsByAmx> {
   }
 
  private:
-  [[gnu::noinline]] void take_off_128(const std::uint8_t *codes, std::size_t inputs) {
+  [[gnu::noinline, gnu::flatten]] void take_off_128(const std::uint8_t *codes, std::size_t inputs) {
     for (std::size_t i = 0, end = (inputs + 3) / 4 * (4 * block); i < end; i += amx_row_bytes) {
       _mm512_store_si512(bytes_ + i, _mm512_xor_si512(_mm512_loadu_si512(codes + i), _mm512_set1_epi8(-128)));
     }
   }
-  [[gnu::noinline]] void divide(const std::uint8_t *codes, std::size_t inputs, char zero) {
+  [[gnu::noinline, gnu::flatten]] void divide(const std::uint8_t *codes, std::size_t inputs, char zero) {
     const __m512i zeros = _mm512_set1_epi8(zero), low = _mm512_set1_epi8(15);
     std::int8_t *to = bytes_;
     for (std::size_t k = 0; k < inputs; k += 8, to += 4 * block) {
@@ -136,9 +137,9 @@ struct IntegerTilesByAmx {
   struct Mode {};
 
   template <class Weights, std::size_t rows, std::size_t blocks>
-  [[gnu::noinline]] static void multiply(const TileOperands<std::int8_t, std::int8_t, float> &tile,
-                                         const TermsByAmx &terms, std::size_t inputs, bool first,
-                                         Prefetch &fetch) {
+  [[gnu::noinline, gnu::flatten]] static void multiply(
+      const TileOperands<std::int8_t, std::int8_t, float> &tile, const TermsByAmx &terms, std::size_t inputs,
+      bool first, Prefetch &fetch) {
     static_assert(rows == amx_rows && blocks == 1);
     const std::size_t groups = (inputs + terms.fold - 1) / terms.fold,
                       steps = (terms.fold + amx_row_bytes - 1) / amx_row_bytes;
@@ -173,13 +174,13 @@ struct IntegerTilesByAmx {
     const float *const steps = terms.rows.steps + g * amx_rows, *const x_sums =
                                                                     terms.rows.sums + g * amx_rows;
     batch step[amx_rows];
-    unroll<amx_rows>([&](std::size_t r) __attribute__((always_inline)) { step[r] = batch(steps[r]); });
+    unroll<amx_rows>([&](std::size_t r) RAPT_INNER { step[r] = batch(steps[r]); });
     for (std::size_t n = 0; n < block; n += S::width, sum += amx_rows * S::width) {
       const std::size_t at = g * block + n;
       batch scale[1], offset[1];
       terms.scales.load(g, n, scale);
       if (has_options && terms.offsets) terms.offsets.load(g, n, offset);
-      unroll<amx_rows>([&](std::size_t r) __attribute__((always_inline)) {
+      unroll<amx_rows>([&](std::size_t r) RAPT_INNER {
         float *const result = to + r * block + n;
         batch p(_mm512_cvtepi32_ps(_mm512_load_si512(sum + r * S::width)));
         batch t = fresh ? batch(0.0f) : S::load(result);

@@ -43,7 +43,7 @@ class RowTiles {
   }
 
  private:
-  [[gnu::noinline]] void pack(std::size_t first, std::size_t rows, rapt::BF16 *to) const {
+  [[gnu::noinline, gnu::flatten]] void pack(std::size_t first, std::size_t rows, rapt::BF16 *to) const {
     const auto row = [&](std::size_t i) { return call_.x_at<rapt::BF16>(first + i); };
     if (o_.x_strides.column == 1) return pack_16_rows(rows, o_.in_features, row, to);
     for (std::size_t i = 0; i < amx_rows; ++i) {
@@ -111,8 +111,8 @@ class WeightGroup {
  private:
   // Copies the packed weights of a block, and sets those from `inputs` to `end` to 0. Memory may have any bits
   // there.
-  [[gnu::noinline]] static void copy(const rapt::BF16 *from, std::size_t inputs, std::size_t end,
-                                     rapt::BF16 *to) {
+  [[gnu::noinline, gnu::flatten]] static void copy(const rapt::BF16 *from, std::size_t inputs,
+                                                   std::size_t end, rapt::BF16 *to) {
     for (std::size_t k = 0; k < end; k += 2) {
       const int exist = k + 1 < inputs ? -1 : k < inputs ? 0xffff : 0;
       for (std::size_t n = 0; n < block; n += amx_rows, from += amx_k32, to += amx_k32) {
@@ -123,8 +123,8 @@ class WeightGroup {
   }
 
   // Packs a block as [32 inputs][16 outputs][pair of inputs][output]. The last output replaces missing ones.
-  [[gnu::noinline]] void pack(std::size_t output, std::size_t outputs, std::size_t input, std::size_t inputs,
-                              rapt::BF16 *to) const {
+  [[gnu::noinline, gnu::flatten]] void pack(std::size_t output, std::size_t outputs, std::size_t input,
+                                            std::size_t inputs, rapt::BF16 *to) const {
     const std::size_t last = outputs - 1;
     if (o_.w_strides.column == 1) {
       return pack_queries(

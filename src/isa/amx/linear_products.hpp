@@ -12,6 +12,7 @@
 #include "contract/types.hpp"
 #include "isa/amx/linear_fetches.hpp"
 #include "isa/amx/tiles.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -43,12 +44,12 @@ class LinearProducts {
     Sum *const pending = pending_;
     const E *weight = weights.first;
     const std::size_t row_bytes = weights.row_bytes, pitch = weights.pitch;
-    const auto step = [&](auto is_first) __attribute__((always_inline)) {
+    const auto step = [&](auto is_first) RAPT_INNER {
       load_tile<4>(rows, amx_row_bytes);
       load_tile<5>(weight, row_bytes);
       load_tile<6>(weight + pitch, row_bytes);
       load_tile<7>(weight + 2 * pitch, row_bytes);
-      unroll<4>([&](auto i) __attribute__((always_inline)) {
+      unroll<4>([&](auto i) RAPT_INNER {
         if constexpr (is_first) {
           if (pending) store_tile<i>(pending + i * sums_pitch, sums_stride);
           if (fresh) {
@@ -77,8 +78,7 @@ class LinearProducts {
 
   void flush() {
     if (!pending_) return;
-    unroll<4>([&](auto i)
-                  __attribute__((always_inline)) { store_tile<i>(pending_ + i * sums_pitch, sums_stride); });
+    unroll<4>([&](auto i) RAPT_INNER { store_tile<i>(pending_ + i * sums_pitch, sums_stride); });
     pending_ = nullptr;
   }
 

@@ -21,6 +21,7 @@
 #include "isa/amx/tiles.hpp"
 #include "isa/avx512/simd.hpp"
 #include "kernels/attention/panels.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -58,18 +59,18 @@ class PatchProducts {
 
   void flush() {
     if (!pending_) return;
-    each([&](auto a, auto c) __attribute__((always_inline)) { store<a, c>(pending_); });
+    each([&](auto a, auto c) RAPT_INNER { store<a, c>(pending_); });
     pending_ = nullptr;
   }
 
   // Multiplies a patch's queries and keys. flush(), or the next call, stores the scores to `to`.
   void scores(const KeyTiles &keys, const rapt::BF16 *queries, std::size_t steps, float *to) {
-    scores_from<0>(keys, queries, steps, to, [](auto, auto) __attribute__((always_inline)){});
+    scores_from<0>(keys, queries, steps, to, [](auto, auto) RAPT_INNER {});
   }
 
   void weights(const PatchWeights &w) {
     Weigher weigher(w);
-    unroll<16 * wide>([&](auto i) __attribute__((always_inline)) { weigher.template pair<i>(); });
+    unroll<16 * wide>([&](auto i) RAPT_INNER { weigher.template pair<i>(); });
     bits_ = _mm512_or_si512(bits_, weigher.bits);
   }
 
@@ -80,12 +81,10 @@ class PatchProducts {
                                                           std::size_t steps, float *to,
                                                           const PatchWeights &w) {
     Weigher weigher(w);
-    scores_from<8 / pairs>(
-        keys, queries, steps, to, [&](auto t, auto product) __attribute__((always_inline)) {
-          unroll<pairs>([&](auto i) __attribute__((always_inline)) {
-            weigher.template pair<(t * 2 * wide + product) * pairs + i>();
-          });
-        });
+    scores_from<8 / pairs>(keys, queries, steps, to, [&](auto t, auto product) RAPT_INNER {
+      unroll<pairs>([&](auto i)
+                        RAPT_INNER { weigher.template pair<(t * 2 * wide + product) * pairs + i>(); });
+    });
     bits_ = _mm512_or_si512(bits_, weigher.bits);
   }
 
@@ -126,11 +125,11 @@ class PatchProducts {
     const __m512 one = _mm512_set1_ps(1.0f), zero = _mm512_setzero_ps();
     const __m512i low_to_high = _mm512_set4_epi32(0x0d0c0c0c, 0x09080808, 0x05040404, 0x01000000);
 
-    [[gnu::always_inline]] explicit Weigher(const PatchWeights &w) : of(w) {}
+    RAPT_INNER explicit Weigher(const PatchWeights &w) : of(w) {}
 
     // Computes the weights of key pair i % 16 for the 16 rows of vector i / 16.
     template <std::size_t i>
-    [[gnu::always_inline]] void pair() {
+    RAPT_INNER void pair() {
       constexpr std::size_t row = i / 16 * 16, pair = i % 16;
       if constexpr (pair == 0) {
         to_log2 = _mm512_loadu_ps(of.to_log2 + row);
@@ -142,7 +141,7 @@ class PatchProducts {
                           _mm512_mask_shuffle_epi8(even, 0xccccccccccccccccull, odd, low_to_high));
       bits = _mm512_ternarylogic_epi32(bits, even, odd, 0xfe);
     }
-    [[gnu::always_inline]] __m512i weight(__m512 score) const {
+    RAPT_INNER __m512i weight(__m512 score) const {
       const __m512 z = _mm512_fmadd_ps(score, to_log2, offset);
       const __mmask16 counts = _mm512_cmp_ps_mask(z, lowest, _CMP_NLT_UQ);
       const __m512 r = _mm512_reduce_ps(z, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -154,25 +153,25 @@ class PatchProducts {
 
   // Calls f(a, c) for each accumulator: `a` is its AMX tile of keys or dimensions, `c` its tile of rows.
   template <std::size_t deep = 2, class F>
-  [[gnu::always_inline]] static void each(F f) {
+  RAPT_INNER static void each(F f) {
     unroll_pairs<deep, wide>(f);
   }
   template <std::size_t a, std::size_t c>
-  [[gnu::always_inline]] static void store(float *to) {
+  RAPT_INNER static void store(float *to) {
     store_tile<2 * a + c>(to + a * amx_pitch + c * amx_rows, scores_stride);
   }
 
   // Multiplies queries and keys, 32 dimensions per step. During the first `beside_steps` steps, calls
   // beside(step, number of the product) after each product.
   template <std::size_t beside_steps, class Beside>
-  [[gnu::always_inline]] void scores_from(const KeyTiles &keys, const rapt::BF16 *queries, std::size_t steps,
-                                          float *to, Beside beside) {
+  RAPT_INNER void scores_from(const KeyTiles &keys, const rapt::BF16 *queries, std::size_t steps, float *to,
+                              Beside beside) {
     float *const pending = pending_;
     const rapt::BF16 *at = keys.first;
     const std::size_t pitch = keys.pitch, key_step = keys.step, row_bytes = keys.row_bytes;
-    const auto step = [&](auto first, auto product) __attribute__((always_inline)) {
+    const auto step = [&](auto first, auto product) RAPT_INNER {
       load_tile<4>(at, row_bytes);
-      each([&](auto a, auto c) __attribute__((always_inline)) {
+      each([&](auto a, auto c) RAPT_INNER {
         if constexpr (a == 0) load_tile<6 + c>(queries + c * amx_elements, amx_row_bytes);
         if constexpr (a == 1 && c == 0) load_tile<5>(at + pitch, row_bytes);
         if constexpr (first) {
@@ -186,20 +185,19 @@ class PatchProducts {
       queries += vectors * amx_elements;
     };
     constexpr std::size_t unrolled = beside_steps == 0 ? 1 : beside_steps;
-    unroll<unrolled>([&](auto t) __attribute__((always_inline)) {
-      step(
-          std::bool_constant<t == 0>{}, [&](auto product) __attribute__((always_inline)) {
-            if constexpr (beside_steps != 0) beside(t, product);
-          });
+    unroll<unrolled>([&](auto t) RAPT_INNER {
+      step(std::bool_constant<t == 0>{}, [&](auto product) RAPT_INNER {
+        if constexpr (beside_steps != 0) beside(t, product);
+      });
     });
     for (std::size_t t = unrolled; t < steps; ++t) {
-      step(std::false_type{}, [](auto) __attribute__((always_inline)){});
+      step(std::false_type{}, [](auto) RAPT_INNER {});
     }
     pending_ = to;
   }
 
-  [[gnu::always_inline]] static void rescale(float *out, std::size_t dim, const float *factors) {
-    unroll<wide>([&](std::size_t c) __attribute__((always_inline)) {
+  RAPT_INNER static void rescale(float *out, std::size_t dim, const float *factors) {
+    unroll<wide>([&](std::size_t c) RAPT_INNER {
       const __m512 factor = _mm512_loadu_ps(factors + c * amx_rows);
       for (std::size_t d = 0; d < dim; ++d) {
         float *const at = out + d * tile_pitch + c * amx_rows;
@@ -209,13 +207,12 @@ class PatchProducts {
   }
 
   template <std::size_t deep>
-  [[gnu::always_inline]] void values_of(const rapt::BF16 *values, std::size_t pitch, std::size_t step,
-                                        std::size_t stride, const rapt::BF16 *weights, std::size_t k32s,
-                                        bool fresh, float *out) {
+  RAPT_INNER void values_of(const rapt::BF16 *values, std::size_t pitch, std::size_t step, std::size_t stride,
+                            const rapt::BF16 *weights, std::size_t k32s, bool fresh, float *out) {
     float *const pending = pending_, *const pending_sums = pending_sums_;
-    const auto take = [&](auto first) __attribute__((always_inline)) {
+    const auto take = [&](auto first) RAPT_INNER {
       load_tile<4>(values, stride);
-      each<deep>([&](auto a, auto c) __attribute__((always_inline)) {
+      each<deep>([&](auto a, auto c) RAPT_INNER {
         if constexpr (a == 0) load_tile<6 + c>(weights + c * amx_elements, amx_row_bytes);
         if constexpr (a == 1 && c == 0) load_tile<5>(values + pitch, stride);
         if constexpr (first) {

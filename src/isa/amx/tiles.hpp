@@ -13,6 +13,7 @@
 #include "contract/types.hpp"
 #include "dispatch/tiles.hpp"
 #include "isa/avx512/simd.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -22,12 +23,12 @@ inline constexpr std::size_t amx_rows = 16, amx_row_bytes = 64, amx_elements = 5
 inline constexpr std::size_t amx_k32 = rapt::Bf16Contract::k32;
 
 // Transposes the 16 x 16 words of a tile. A word is four bytes or two bf16.
-[[gnu::always_inline]] inline void transpose_words(__m512i (&v)[16]) {
+RAPT_INNER inline void transpose_words(__m512i (&v)[16]) {
   using batch = simd<float>::batch;
   batch words[16];
-  unroll<16>([&](std::size_t i) __attribute__((always_inline)) { words[i] = batch(_mm512_castsi512_ps(v[i])); });
+  unroll<16>([&](std::size_t i) RAPT_INNER { words[i] = batch(_mm512_castsi512_ps(v[i])); });
   simd<float>::transpose(words);
-  unroll<16>([&](std::size_t i) __attribute__((always_inline)) { v[i] = _mm512_castps_si512(words[i]); });
+  unroll<16>([&](std::size_t i) RAPT_INNER { v[i] = _mm512_castps_si512(words[i]); });
 }
 
 struct alignas(64) TileConfiguration {
@@ -72,30 +73,30 @@ class TileRegisters {
 };
 
 template <int tile>
-[[gnu::always_inline]] inline void load_tile(const void *at, std::size_t stride) {
+RAPT_INNER inline void load_tile(const void *at, std::size_t stride) {
   __asm__ volatile("tileloadd (%0,%1), %%tmm%c2" : : "r"(at), "r"(stride), "i"(tile) : "memory");
 }
 template <int tile>
-[[gnu::always_inline]] inline void store_tile(void *at, std::size_t stride) {
+RAPT_INNER inline void store_tile(void *at, std::size_t stride) {
   __asm__ volatile("tilestored %%tmm%c2, (%0,%1)" : : "r"(at), "r"(stride), "i"(tile) : "memory");
 }
 template <int tile>
-[[gnu::always_inline]] inline void zero_tile() {
+RAPT_INNER inline void zero_tile() {
   __asm__ volatile("tilezero %%tmm%c0" : : "i"(tile));
 }
 // Multiplies bf16: to += a * b, where a has 16 rows of 16 pairs and b has 16 columns of 16 pairs.
 template <int to, int a, int b>
-[[gnu::always_inline]] inline void multiply_tiles() {
+RAPT_INNER inline void multiply_tiles() {
   __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(to), "i"(a), "i"(b));
 }
 // Adds products of bytes, four to each sum. Bytes of a are signed. multiply_signed_bytes() takes signed bytes
 // of b, and multiply_unsigned_bytes() takes unsigned ones.
 template <int to, int a, int b>
-[[gnu::always_inline]] inline void multiply_signed_bytes() {
+RAPT_INNER inline void multiply_signed_bytes() {
   __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(to), "i"(a), "i"(b));
 }
 template <int to, int a, int b>
-[[gnu::always_inline]] inline void multiply_unsigned_bytes() {
+RAPT_INNER inline void multiply_unsigned_bytes() {
   __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(to), "i"(a), "i"(b));
 }
 

@@ -12,6 +12,7 @@
 
 #include "contract/exp.hpp"
 #include "isa/avx2/flushing.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/parts.hpp"
 #include "kernels/vector/simd.hpp"
 #include "kernels/vector/unroll.hpp"
@@ -345,23 +346,23 @@ struct simd : Avx2 {
     return compare<_CMP_NLE_UQ>(v, cutoff) & (p * add_exponent(batch(A(1)), shifted));
   }
 
-  [[gnu::always_inline]] static void transpose(batch (&v)[width]) {
+  RAPT_INNER static void transpose(batch (&v)[width]) {
     constexpr std::size_t n = part_width<A>;
     batch lower[n], upper[n];
-    unroll<n>([&](std::size_t i) __attribute__((always_inline)) {
+    unroll<n>([&](std::size_t i) RAPT_INNER {
       lower[i] = v[i];
       upper[i] = v[i + n];
     });
     transpose_in_parts<Avx2>(lower);
     transpose_in_parts<Avx2>(upper);
-    unroll<n>([&](std::size_t i) __attribute__((always_inline)) {
+    unroll<n>([&](std::size_t i) RAPT_INNER {
       v[i] = low_halves(lower[i], upper[i]);
       v[i + n] = high_halves(lower[i], upper[i]);
     });
   }
   // For f32, loading halves saves a third of the shuffles that transpose() needs for whole vectors.
   template <class Rows, class F>
-  [[gnu::always_inline]] static void each_transposed(const Rows &row, std::size_t at, F f) {
+  RAPT_INNER static void each_transposed(const Rows &row, std::size_t at, F f) {
     each_transposed_by_parts<simd, part_width<A>>(row, at, f);
   }
   template <class Rows>

@@ -10,6 +10,7 @@
 
 #include "contract/exp.hpp"
 #include "isa/avx2/flushing.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/parts.hpp"
 #include "kernels/vector/simd.hpp"
 #include "kernels/vector/unroll.hpp"
@@ -316,7 +317,7 @@ struct simd : Avx512 {
   static batch bits_of_any(const batch (&v)[registers]) {
     constexpr int any_of_three = 0xfe;
     __m512i all = bits(v[0]);
-    unroll<(registers - 1) / 2>([&](std::size_t i) __attribute__((always_inline)) {
+    unroll<(registers - 1) / 2>([&](std::size_t i) RAPT_INNER {
       all = _mm512_ternarylogic_epi64(all, bits(v[2 * i + 1]), bits(v[2 * i + 2]), any_of_three);
     });
     if constexpr (registers % 2 == 0) all = _mm512_or_si512(all, bits(v[registers - 1]));
@@ -340,14 +341,14 @@ struct simd : Avx512 {
     return keep_where(static_cast<mask>(first(k) | first(l) << width / 2), v);
   }
 
-  [[gnu::always_inline]] static void transpose(batch (&v)[width]) {
+  RAPT_INNER static void transpose(batch (&v)[width]) {
     constexpr std::size_t n = part_width<A>;
     batch rows[4][n];
-    unroll<4>([&](std::size_t q) __attribute__((always_inline)) {
-      unroll<n>([&](std::size_t i) __attribute__((always_inline)) { rows[q][i] = v[n * q + i]; });
+    unroll<4>([&](std::size_t q) RAPT_INNER {
+      unroll<n>([&](std::size_t i) RAPT_INNER { rows[q][i] = v[n * q + i]; });
       transpose_in_parts<Avx512>(rows[q]);
     });
-    unroll<n>([&](std::size_t i) __attribute__((always_inline)) {
+    unroll<n>([&](std::size_t i) RAPT_INNER {
       const batch a = parts<0x88>(rows[0][i], rows[1][i]), b = parts<0xdd>(rows[0][i], rows[1][i]);
       const batch c = parts<0x88>(rows[2][i], rows[3][i]), d = parts<0xdd>(rows[2][i], rows[3][i]);
       v[i] = parts<0x88>(a, c);
@@ -363,21 +364,19 @@ struct simd : Avx512 {
   //   quarters           | 64    | 48      | 32       | 70-89
   //   halves             | 32    | 16      | 48       | 56-69
   template <class Rows, class F>
-  [[gnu::always_inline]] static void each_transposed(const Rows &row, std::size_t at, F f) {
+  RAPT_INNER static void each_transposed(const Rows &row, std::size_t at, F f) {
     constexpr std::size_t n = part_width<A>;
-    unroll<2>([&](auto h) __attribute__((always_inline)) {
+    unroll<2>([&](auto h) RAPT_INNER {
       batch even[n], odd[n];
-      unroll<n>([&](std::size_t i) __attribute__((always_inline)) {
+      unroll<n>([&](std::size_t i) RAPT_INNER {
         const auto half = [&](std::size_t r) { return row[i + r] + at + h * (width / 2); };
         const batch a = load_halves(half(0), half(n)), b = load_halves(half(2 * n), half(3 * n));
         even[i] = parts<0x88>(a, b);
         odd[i] = parts<0xdd>(a, b);
       });
-      const auto finish = [&](auto from, batch(&part)[n]) __attribute__((always_inline)) {
+      const auto finish = [&](auto from, batch(&part)[n]) RAPT_INNER {
         transpose_in_parts<Avx512>(part);
-        unroll<n>([&](auto i) __attribute__((always_inline)) {
-          f(std::integral_constant<std::size_t, from + i>{}, part[i]);
-        });
+        unroll<n>([&](auto i) RAPT_INNER { f(std::integral_constant<std::size_t, from + i>{}, part[i]); });
       };
       finish(std::integral_constant<std::size_t, 2 * n * h>{}, even);
       finish(std::integral_constant<std::size_t, 2 * n * h + n>{}, odd);

@@ -10,6 +10,7 @@
 #include <xsimd/xsimd.hpp>
 
 #include "contract/exp.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/parts.hpp"
 #include "kernels/vector/simd.hpp"
 #include "kernels/vector/unroll.hpp"
@@ -258,13 +259,13 @@ struct simd : Neon {
     if (k >= width) return load(p);
     if constexpr (Half<E>) {
       uint16x4_t v = vdup_n_u16(0);
-      unroll<width - 1>([&](auto lane) __attribute__((always_inline)) {
+      unroll<width - 1>([&](auto lane) RAPT_INNER {
         if (k > lane) v = vld1_lane_u16(halves(p + lane), v, lane);
       });
       return widened(v, p);
     } else {
       batch v(A(0));
-      unroll<width - 1>([&](auto lane) __attribute__((always_inline)) {
+      unroll<width - 1>([&](auto lane) RAPT_INNER {
         if (k > lane) v = load_lane<lane>(p + lane, v);
       });
       return v;
@@ -275,12 +276,12 @@ struct simd : Neon {
     if (k >= width) return store(p, v);
     if constexpr (Half<E>) {
       const uint16x4_t half = narrowed(v, p);
-      unroll<width - 1>([&](auto lane) __attribute__((always_inline)) {
+      unroll<width - 1>([&](auto lane) RAPT_INNER {
         if (k > lane) vst1_lane_u16(halves(p + lane), half, lane);
       });
       return;
     } else {
-      unroll<width - 1>([&](auto lane) __attribute__((always_inline)) {
+      unroll<width - 1>([&](auto lane) RAPT_INNER {
         if (k > lane) store_lane<lane>(p + lane, v);
       });
     }
@@ -292,7 +293,7 @@ struct simd : Neon {
   static void end_streaming() {}
   static mask load_flags(const std::uint8_t *p, std::size_t k) {
     mask flags = {};
-    unroll<width>([&](std::size_t lane) __attribute__((always_inline)) {
+    unroll<width>([&](std::size_t lane) RAPT_INNER {
       if (k > lane) flags[lane] = p[lane];
     });
     return flags != 0;
@@ -338,9 +339,9 @@ struct simd : Neon {
     return zero_where(not_greater(v, cutoff), p * add_exponent(batch(A(1)), shifted));
   }
 
-  [[gnu::always_inline]] static void transpose(batch (&v)[width]) { transpose_in_parts<Neon>(v); }
+  RAPT_INNER static void transpose(batch (&v)[width]) { transpose_in_parts<Neon>(v); }
   template <class Rows, class F>
-  [[gnu::always_inline]] static void each_transposed(const Rows &row, std::size_t at, F f) {
+  RAPT_INNER static void each_transposed(const Rows &row, std::size_t at, F f) {
     each_transposed_by_parts<simd, part_width<A>>(row, at, f);
   }
   template <class Rows>

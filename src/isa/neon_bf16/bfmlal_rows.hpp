@@ -15,6 +15,7 @@
 
 #include "isa/neon_bf16/simd.hpp"
 #include "kernels/attention/k32_rows.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -23,59 +24,78 @@ template <class Rows>
 struct WordSquare {
   const Rows &rows;
   std::size_t first;
-  [[gnu::always_inline]] const float *operator[](std::size_t i) const {
+  RAPT_INNER const float *operator[](std::size_t i) const {
     return reinterpret_cast<const float *>(rows[first + i]);
   }
 };
+
+// Splits the 32 dimensions at d into squares of S::width keys by S::width words, and calls f(rows, first
+// dimension) for each. A square that reaches past the last dimension is copied, and filled up with 0.
+template <class Rows, class F>
+RAPT_INNER inline void each_square(const Rows &rows, std::size_t d, std::size_t dim, F f) {
+  using S = simd<float>;
+  constexpr std::size_t width = S::width, words = 2 * width;
+  constexpr std::size_t k32 = rapt::Bf16Contract::k32;
+  alignas(64) rapt::BF16 copy[width * words];
+  for (std::size_t at = d; at < dim && at < d + k32; at += words) {
+    if (dim - at >= words) {
+      f(WordRows<Rows>{rows}, at);
+      continue;
+    }
+    std::memset(copy, 0, sizeof copy);
+    for (std::size_t r = 0; r < width; ++r) {
+      std::memcpy(copy + r * words, rows[r], (dim - at) * sizeof *copy);
+    }
+    const KeyRows<rapt::BF16, width> copies(copy, words);
+    f(WordRows<KeyRows<rapt::BF16, width>>{copies}, at);
+  }
+}
 
 struct BfmlalRows : K32Rows {
   // Computes the scores of `squares` squares of four keys and four words for each row. A square is
   // transposed, so that a vector has one word of each key. With more than one square, dim must be a multiple
   // of 8. There are enough squares to hide the latency of the chains.
   template <std::size_t rows, std::size_t squares, class KeyRows>
-  [[gnu::always_inline]] static void square_scores(const float *queries, std::size_t pitch, KeyRows key_rows,
-                                                   std::size_t dim, auto &lines, float *scores) {
+  RAPT_INNER static void square_scores(const float *queries, std::size_t pitch, KeyRows key_rows,
+                                       std::size_t dim, auto &lines, float *scores) {
     using S = simd<float>;
     using N = NeonBf16;
     using batch = S::batch;
     constexpr std::size_t width = S::width, k32 = rapt::Bf16Contract::k32;
-    const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<squares, rows>(f); };
+    const auto each = [](auto f) RAPT_INNER { unroll_pairs<squares, rows>(f); };
     batch total[squares][rows], even[squares][rows], odd[squares][rows];
-    each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) { total[g][r] = batch(0.0f); });
-    const auto multiply = [&](auto g, auto square, std::size_t at) __attribute__((always_inline)) {
-      S::each_transposed(
-          square, 0, [&](auto i, batch words) __attribute__((always_inline)) {
-            if constexpr (i == 0) lines.template fetch<g, squares>();
-            unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
-              const batch query = S::load(queries + r * pitch + at + i / 2 * width);
-              constexpr int lane = i % 2 * 2;
-              even[g][r] = N::add_even_by_lane<lane>(even[g][r], N::halves(words), query);
-              odd[g][r] = N::add_odd_by_lane<lane + 1>(odd[g][r], N::halves(words), query);
-            });
-          });
+    each([&](std::size_t g, std::size_t r) RAPT_INNER { total[g][r] = batch(0.0f); });
+    const auto multiply = [&](auto g, auto square, std::size_t at) RAPT_INNER {
+      S::each_transposed(square, 0, [&](auto i, batch words) RAPT_INNER {
+        if constexpr (i == 0) lines.template fetch<g, squares>();
+        unroll<rows>([&](std::size_t r) RAPT_INNER {
+          const batch query = S::load(queries + r * pitch + at + i / 2 * width);
+          constexpr int lane = i % 2 * 2;
+          even[g][r] = N::add_even_by_lane<lane>(even[g][r], N::halves(words), query);
+          odd[g][r] = N::add_odd_by_lane<lane + 1>(odd[g][r], N::halves(words), query);
+        });
+      });
     };
     for (std::size_t d = 0; d < dim; d += k32) {
-      each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) { even[g][r] = odd[g][r] = batch(0.0f); });
+      each([&](std::size_t g, std::size_t r) RAPT_INNER { even[g][r] = odd[g][r] = batch(0.0f); });
       if constexpr (squares == 1) {
-        each_square(
-            key_rows, d, dim, [&](auto square, std::size_t at) __attribute__((always_inline)) {
-              multiply(std::integral_constant<std::size_t, 0>{}, square, at);
-              key_rows.advance(2 * width);
-            });
+        each_square(key_rows, d, dim, [&](auto square, std::size_t at) RAPT_INNER {
+          multiply(std::integral_constant<std::size_t, 0>{}, square, at);
+          key_rows.advance(2 * width);
+        });
       } else {
         for (std::size_t at = d; at < dim && at < d + k32; at += 2 * width) {
-          unroll<squares>([&](auto g) __attribute__((always_inline)) {
+          unroll<squares>([&](auto g) RAPT_INNER {
             multiply(g, WordSquare<KeyRows>{key_rows, g * width}, at);
           });
           key_rows.advance(2 * width);
         }
       }
       each([&](std::size_t g, std::size_t r)
-               __attribute__((always_inline)) { total[g][r] = total[g][r] + (even[g][r] + odd[g][r]); });
+               RAPT_INNER { total[g][r] = total[g][r] + (even[g][r] + odd[g][r]); });
     }
-    each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
-      S::store(scores + r * rapt::attention_block + g * width, total[g][r]);
-    });
+    each([&](std::size_t g, std::size_t r)
+             RAPT_INNER { S::store(scores + r * rapt::attention_block + g * width, total[g][r]); });
   }
 
   template <std::size_t rows>
@@ -127,27 +147,25 @@ struct BfmlalRows : K32Rows {
     constexpr std::size_t together = 4 / rows;  // number of vectors of keys at a time
     LinesAhead<E, rows, Cache::l1> lines(run, last);
     for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
-    const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<together, rows>(f); };
+    const auto each = [](auto f) RAPT_INNER { unroll_pairs<together, rows>(f); };
     for (std::size_t j = 0; j < count; j += together * N::width) {
       batch total[together][rows][2];
-      each([&](std::size_t g, std::size_t r)
-               __attribute__((always_inline)) { total[g][r][0] = total[g][r][1] = batch(0.0f); });
+      each([&](std::size_t g, std::size_t r) RAPT_INNER { total[g][r][0] = total[g][r][1] = batch(0.0f); });
       for (std::size_t d = 0; d < dim; d += k32) {
         batch chain[2][together][rows][2];
-        each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
+        each([&](std::size_t g, std::size_t r) RAPT_INNER {
           chain[0][g][r][0] = chain[0][g][r][1] = chain[1][g][r][0] = chain[1][g][r][1] = batch(0.0f);
         });
         const std::size_t end = dim - d < k32 ? dim : d + k32;
         for (std::size_t at = d; at < end; at += width) {
           batch query[rows];
-          unroll<rows>([&](std::size_t r)
-                           __attribute__((always_inline)) { query[r] = S::load(queries + r * pitch + at); });
-          unroll_while<width>([&](auto i) __attribute__((always_inline)) {
+          unroll<rows>([&](std::size_t r) RAPT_INNER { query[r] = S::load(queries + r * pitch + at); });
+          unroll_while<width>([&](auto i) RAPT_INNER {
             if (at + i >= end) return false;
             if constexpr (i % rows == 0) lines.template fetch<i / rows, width / rows>();
-            unroll<together>([&](std::size_t g) __attribute__((always_inline)) {
+            unroll<together>([&](std::size_t g) RAPT_INNER {
               const auto key = N::load(keys + (at + i) * block + j + g * N::width);
-              unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+              unroll<rows>([&](std::size_t r) RAPT_INNER {
                 auto &sum = chain[i % 2][g][r];
                 sum[0] = N::add_even_by_lane<i>(sum[0], key, query[r]);
                 sum[1] = N::add_odd_by_lane<i>(sum[1], key, query[r]);
@@ -156,13 +174,13 @@ struct BfmlalRows : K32Rows {
             return true;
           });
         }
-        each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
-          unroll<2>([&](std::size_t half) __attribute__((always_inline)) {
+        each([&](std::size_t g, std::size_t r) RAPT_INNER {
+          unroll<2>([&](std::size_t half) RAPT_INNER {
             total[g][r][half] = total[g][r][half] + (chain[0][g][r][half] + chain[1][g][r][half]);
           });
         });
       }
-      each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
+      each([&](std::size_t g, std::size_t r) RAPT_INNER {
         float *const to = scores + r * block + j + g * N::width;
         S::interleave(total[g][r][0], total[g][r][1]);
         S::store(to, total[g][r][0]);
@@ -174,20 +192,19 @@ struct BfmlalRows : K32Rows {
   // Adds the weighted values of a block to values[r][d ...]. A row has `vectors` vectors of bf16 or, unless
   // `whole`, `left` elements of one vector.
   template <std::size_t rows, std::size_t vectors, bool whole>
-  [[gnu::always_inline]] static void values_of(const float *weights, const RowRun<rapt::BF16> *value,
-                                               std::size_t keys,
-                                               LinesAhead<rapt::BF16, rows, Cache::l1> &lines, std::size_t d,
-                                               std::size_t left, float *values, std::size_t pitch) {
+  RAPT_INNER static void values_of(const float *weights, const RowRun<rapt::BF16> *value, std::size_t keys,
+                                   LinesAhead<rapt::BF16, rows, Cache::l1> &lines, std::size_t d,
+                                   std::size_t left, float *values, std::size_t pitch) {
     using S = simd<float>;
     using N = NeonBf16;
     using E = rapt::BF16;
     using batch = S::batch;
     constexpr std::size_t block = rapt::attention_block, k32 = rapt::Bf16Contract::k32;
     constexpr std::size_t size = RowRun<E>::rows, width = S::width;
-    const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<rows, vectors>(f); };
+    const auto each = [](auto f) RAPT_INNER { unroll_pairs<rows, vectors>(f); };
     for (std::size_t first = 0; first < keys; first += k32) {
       batch chain[2][rows][vectors][2];
-      each([&](std::size_t r, std::size_t v) __attribute__((always_inline)) {
+      each([&](std::size_t r, std::size_t v) RAPT_INNER {
         chain[0][r][v][0] = chain[0][r][v][1] = chain[1][r][v][0] = chain[1][r][v][1] = batch(0.0f);
       });
       const std::size_t k32_end = keys - first < k32 ? keys : first + k32;
@@ -199,14 +216,13 @@ struct BfmlalRows : K32Rows {
         // Weights past the last key are 0, and their memory exists, so whole vectors can be loaded.
         for (std::size_t i = j; i < end; i += width) {
           batch weight[rows];
-          unroll<rows>([&](std::size_t r)
-                           __attribute__((always_inline)) { weight[r] = S::load(weights + r * block + i); });
-          unroll_while<width>([&](auto k) __attribute__((always_inline)) {
+          unroll<rows>([&](std::size_t r) RAPT_INNER { weight[r] = S::load(weights + r * block + i); });
+          unroll_while<width>([&](auto k) RAPT_INNER {
             if (i + k >= end) return false;
-            unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+            unroll<vectors>([&](auto v) RAPT_INNER {
               if constexpr (v * N::width * 2 % 64 == 0) ahead.fetch(v * N::width * 2);
               const auto element = whole ? N::load(from + v * N::width) : N::load_first(from, left);
-              unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+              unroll<rows>([&](std::size_t r) RAPT_INNER {
                 auto &sum = chain[k % 2][r][v];
                 sum[0] = N::add_even_by_lane<k>(sum[0], element, weight[r]);
                 sum[1] = N::add_odd_by_lane<k>(sum[1], element, weight[r]);
@@ -218,7 +234,7 @@ struct BfmlalRows : K32Rows {
           });
         }
       }
-      each([&](std::size_t r, std::size_t v) __attribute__((always_inline)) {
+      each([&](std::size_t r, std::size_t v) RAPT_INNER {
         auto &even = chain[0][r][v], &odd = chain[1][r][v];
         batch a = even[0] + odd[0], b = even[1] + odd[1];
         S::interleave(a, b);
@@ -230,11 +246,9 @@ struct BfmlalRows : K32Rows {
   }
 
   template <std::size_t rows, std::size_t vectors>
-  [[gnu::always_inline]] static void values_from(const float *weights, const RowRun<rapt::BF16> *value,
-                                                 std::size_t keys,
-                                                 LinesAhead<rapt::BF16, rows, Cache::l1> &lines,
-                                                 std::size_t d, std::size_t dim, float *values,
-                                                 std::size_t pitch) {
+  RAPT_INNER static void values_from(const float *weights, const RowRun<rapt::BF16> *value, std::size_t keys,
+                                     LinesAhead<rapt::BF16, rows, Cache::l1> &lines, std::size_t d,
+                                     std::size_t dim, float *values, std::size_t pitch) {
     constexpr std::size_t columns = vectors * NeonBf16::width;
     for (; dim - d >= columns; d += columns) {
       values_of<rows, vectors, true>(weights, value, keys, lines, d, 0, values, pitch);
@@ -246,9 +260,9 @@ struct BfmlalRows : K32Rows {
     }
   }
   template <std::size_t rows>
-  [[gnu::noinline]] static void values(const float *weights, const RowRun<rapt::BF16> *value,
-                                       std::size_t keys, const RowRun<rapt::BF16> *last, std::size_t dim,
-                                       float *values, std::size_t pitch) {
+  [[gnu::noinline, gnu::flatten]] static void values(const float *weights, const RowRun<rapt::BF16> *value,
+                                                     std::size_t keys, const RowRun<rapt::BF16> *last,
+                                                     std::size_t dim, float *values, std::size_t pitch) {
     LinesAhead<rapt::BF16, rows, Cache::l1> lines(value, last);
     values_from<rows, 4 / rows>(weights, value, keys, lines, 0, dim, values, pitch);
   }

@@ -11,6 +11,7 @@
 
 #include "isa/neon_bf16/simd.hpp"
 #include "kernels/linear/linear_in_bf16.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -40,20 +41,18 @@ struct BfmlalTiles : K32Tiles {
       for (std::size_t begin = 0; begin < inputs; begin += k32) {
         const std::size_t end = inputs - begin < k32 ? inputs : begin + k32;
         batch even[rows][vectors], odd[rows][vectors];
-        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
-          even[r][j] = odd[r][j] = batch(0.0f);
-        });
-        const auto add = [&](auto of_pair) __attribute__((always_inline)) {
+        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j)
+                                        RAPT_INNER { even[r][j] = odd[r][j] = batch(0.0f); });
+        const auto add = [&](auto of_pair) RAPT_INNER {
           // The inputs of all rows. The last vector reaches up to 12 bytes past them, into the next input or
           // other numbers of the workspace.
           constexpr std::size_t count = of_pair * rows;
           batch x[(count + S::width - 1) / S::width];
-          unroll<(count + S::width - 1) / S::width>([&](std::size_t i) __attribute__((always_inline)) {
-            x[i] = S::load(row + i * S::width);
-          });
-          unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
+          unroll<(count + S::width - 1) / S::width>([&](std::size_t i)
+                                                        RAPT_INNER { x[i] = S::load(row + i * S::width); });
+          unroll<vectors>([&](std::size_t j) RAPT_INNER {
             const N::Halves pair = N::load(weight + j * N::width);
-            unroll<rows>([&](auto r) __attribute__((always_inline)) {
+            unroll<rows>([&](auto r) RAPT_INNER {
               constexpr std::size_t next = rows + r;
               even[r][j] = N::add_even_by_lane<r % S::width>(even[r][j], pair, x[r / S::width]);
               if constexpr (of_pair == 2) {
@@ -70,7 +69,7 @@ struct BfmlalTiles : K32Tiles {
           add(std::integral_constant<std::size_t, 2>{});
         }
         if (k < end) add(std::integral_constant<std::size_t, 1>{});
-        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
+        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) RAPT_INNER {
           A *const to = tile.sums + r * block + v + j * S::width;
           const batch before = begins ? batch(0.0f) : S::load(to);
           S::store(to, before + (even[r][j] + odd[r][j]));

@@ -11,6 +11,7 @@
 #include "isa/neon_bf16/simd.hpp"
 #include "kernels/dot_lanes.hpp"
 #include "kernels/vector/fold.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -23,22 +24,20 @@ struct HalfLanes {
   static constexpr std::size_t count = rapt::dot_lanes<float> / N::width;
   batch even, odd;
 
-  [[gnu::always_inline]] void clear() { even = odd = batch(0.0f); }
-  [[gnu::always_inline]] void add(N::Halves a, N::Halves b) {
+  RAPT_INNER void clear() { even = odd = batch(0.0f); }
+  RAPT_INNER void add(N::Halves a, N::Halves b) {
     even = N::add_even(even, a, b);
     odd = N::add_odd(odd, a, b);
   }
-  [[gnu::always_inline]] friend HalfLanes operator+(HalfLanes a, HalfLanes b) {
-    return {a.even + b.even, a.odd + b.odd};
-  }
-  [[gnu::always_inline]] void store(float *lanes_in_order) const {
+  RAPT_INNER friend HalfLanes operator+(HalfLanes a, HalfLanes b) { return {a.even + b.even, a.odd + b.odd}; }
+  RAPT_INNER void store(float *lanes_in_order) const {
     batch low = even, high = odd;
     S::interleave(low, high);
     S::store(lanes_in_order, low);
     S::store(lanes_in_order + S::width, high);
   }
   // Folds to four lanes: lane i plus lane i + 4.
-  [[gnu::always_inline]] batch folded() const {
+  RAPT_INNER batch folded() const {
     batch low = even, high = odd;
     S::interleave(low, high);
     return low + high;
@@ -48,55 +47,46 @@ struct HalfLanes {
 // For each of `rows` rows, sums `count` HalfLanes: those with the numbers begin, begin + step and so on.
 // Missing elements count as 0 * 0.
 template <std::size_t begin, std::size_t step, std::size_t rows, std::size_t count>
-[[gnu::always_inline]] inline void add_lanes(const rapt::BF16 *query, const rapt::BF16 *const (&row)[rows],
-                                             std::size_t dim, HalfLanes (&sum)[rows][count]) {
+RAPT_INNER inline void add_lanes(const rapt::BF16 *query, const rapt::BF16 *const (&row)[rows],
+                                 std::size_t dim, HalfLanes (&sum)[rows][count]) {
   using N = NeonBf16;
   constexpr std::size_t lanes = rapt::dot_lanes<float>;
-  const auto each = [](auto f) __attribute__((always_inline)) {
-    unroll<count>([&](auto i) __attribute__((always_inline)) {
+  const auto each = [](auto f) RAPT_INNER {
+    unroll<count>([&](auto i) RAPT_INNER {
       f(i, std::integral_constant<std::size_t, (begin + i * step) * N::width>{});
     });
   };
-  const auto add = [&](auto i, auto load) __attribute__((always_inline)) {
+  const auto add = [&](auto i, auto load) RAPT_INNER {
     const auto factors = load(query);
-    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { sum[r][i].add(factors, load(row[r])); });
+    unroll<rows>([&](std::size_t r) RAPT_INNER { sum[r][i].add(factors, load(row[r])); });
   };
-  each([&](std::size_t i, auto) __attribute__((always_inline)) {
-    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { sum[r][i].clear(); });
-  });
+  each([&](std::size_t i, auto)
+           RAPT_INNER { unroll<rows>([&](std::size_t r) RAPT_INNER { sum[r][i].clear(); }); });
   std::size_t d = 0;
   for (; dim - d >= lanes; d += lanes) {
-    each([&](std::size_t i, std::size_t at) __attribute__((always_inline)) {
-      add(
-          i, [&](const rapt::BF16 *p) __attribute__((always_inline)) { return N::load(p + d + at); });
-    });
+    each([&](std::size_t i, std::size_t at)
+             RAPT_INNER { add(i, [&](const rapt::BF16 *p) RAPT_INNER { return N::load(p + d + at); }); });
   }
   if (d < dim) {
-    each([&](std::size_t i, std::size_t at) __attribute__((always_inline)) {
+    each([&](std::size_t i, std::size_t at) RAPT_INNER {
       if (dim - d >= at + N::width) {
-        add(
-            i, [&](const rapt::BF16 *p) __attribute__((always_inline)) { return N::load(p + d + at); });
+        add(i, [&](const rapt::BF16 *p) RAPT_INNER { return N::load(p + d + at); });
       } else if (dim - d > at) {
-        add(
-            i, [&](const rapt::BF16 *p)
-                   __attribute__((always_inline)) { return N::load_first(p + d + at, dim - d - at); });
+        add(i, [&](const rapt::BF16 *p) RAPT_INNER { return N::load_first(p + d + at, dim - d - at); });
       }
     });
     // Changes sums of -0 to +0, as adding a missing lane of +0 does in the contract's order.
-    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
-      sum[r][0].even = sum[r][0].even + HalfLanes::batch(0.0f);
-    });
+    unroll<rows>([&](std::size_t r) RAPT_INNER { sum[r][0].even = sum[r][0].even + HalfLanes::batch(0.0f); });
   }
 }
 
 // Sums lanes by add_lanes(), and stores their folds to `folded`. dim is at most one stretch.
 template <std::size_t rows, std::size_t count, std::size_t begin, std::size_t step>
-[[gnu::always_inline]] inline void dot_lanes(const rapt::BF16 *query, const rapt::BF16 *const (&row)[rows],
-                                             std::size_t dim, HalfLanes (&folded)[rows]) {
+RAPT_INNER inline void dot_lanes(const rapt::BF16 *query, const rapt::BF16 *const (&row)[rows],
+                                 std::size_t dim, HalfLanes (&folded)[rows]) {
   HalfLanes sum[rows][count];
   add_lanes<begin, step>(query, row, dim, sum);
-  unroll<rows>([&](std::size_t r)
-                   __attribute__((always_inline)) { folded[r] = fold_registers<HalfLanes, count>(sum[r]); });
+  unroll<rows>([&](std::size_t r) RAPT_INNER { folded[r] = fold_registers<HalfLanes, count>(sum[r]); });
 }
 
 // Computes dot() of more than one stretch of elements.
@@ -106,9 +96,7 @@ template <class E>
     const E *const row[1] = {b + begin};
     HalfLanes sum[1][HalfLanes::count];
     add_lanes<0, 1>(a + begin, row, elements, sum);
-    unroll<HalfLanes::count>([&](std::size_t i) __attribute__((always_inline)) {
-      sum[0][i].store(lane + i * NeonBf16::width);
-    });
+    unroll<HalfLanes::count>([&](std::size_t i) RAPT_INNER { sum[0][i].store(lane + i * NeonBf16::width); });
   });
 }
 
@@ -133,11 +121,11 @@ template <class E>
   for (; dim <= rapt::dot_stretch<float> && row_count - r >= 4; r += 4, rows += 4 * row_stride) {
     const E *const row[4] = {rows, rows + row_stride, rows + 2 * row_stride, rows + 3 * row_stride};
     HalfLanes folded[passes][4];
-    unroll<passes>([&](auto pass) __attribute__((always_inline)) {
+    unroll<passes>([&](auto pass) RAPT_INNER {
       dot_lanes<4, HalfLanes::count / passes, pass, passes>(query, row, dim, folded[pass]);
     });
     S::batch four[4];
-    unroll<4>([&](std::size_t j) __attribute__((always_inline)) {
+    unroll<4>([&](std::size_t j) RAPT_INNER {
       four[j] = ((folded[0][j] + folded[2][j]) + (folded[1][j] + folded[3][j])).folded();
     });
     S::store_scaled_folds(out + r, scale, four[0], four[1], four[2], four[3]);

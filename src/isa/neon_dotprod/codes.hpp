@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "isa/neon/codes.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -20,7 +21,7 @@ struct DotprodCodes : NeonCodes {
   template <std::size_t rows>
   struct Quad {
     explicit Quad(const X *x) {
-      unroll<(rows + 3) / 4>([&](std::size_t i) __attribute__((always_inline)) { of[i] = vld1q_s8(x + 16 * i); });
+      unroll<(rows + 3) / 4>([&](std::size_t i) RAPT_INNER { of[i] = vld1q_s8(x + 16 * i); });
     }
     int8x16_t of[(rows + 3) / 4];
   };

@@ -16,6 +16,7 @@
 
 #include "isa/neon_dotprod/integer_simd.hpp"
 #include "kernels/attention/integer_rows.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -40,46 +41,44 @@ struct DigitRows {
       const std::size_t left =
           count - j - 1;  // keys after key j; the last existing key replaces every missing key
       const std::int8_t *query[rows];
-      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+      unroll<rows>([&](std::size_t r) RAPT_INNER {
         query[r] = reinterpret_cast<const std::int8_t *>(of.queries + r * of.pitch);
       });
       I::Sums pairs[rows][keys / 2];
-      unroll<keys / together>([&](auto part) __attribute__((always_inline)) {
+      unroll<keys / together>([&](auto part) RAPT_INNER {
         constexpr std::size_t begin = part * together;
-        unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+        unroll<rows>([&](std::size_t r) RAPT_INNER {
           const std::int8_t *at = query[r];
           asm("" : "+r"(at));  // otherwise gcc spills loaded queries for the next part
           query[r] = at;
         });
         const std::int8_t *key[together];
         I::Sums high[rows][together], low[rows][together];
-        unroll<together>([&](std::size_t i) __attribute__((always_inline)) {
+        unroll<together>([&](std::size_t i) RAPT_INNER {
           const std::size_t row = j % Int8Run::rows + (begin + i < left ? begin + i : left);
           key[i] = of_keys.first + of.from + of_keys.stride * static_cast<std::ptrdiff_t>(row);
-          unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { high[r][i] = low[r][i] = I::zero(); });
+          unroll<rows>([&](std::size_t r) RAPT_INNER { high[r][i] = low[r][i] = I::zero(); });
         });
-        const auto fetch = [&](std::size_t d) __attribute__((always_inline)) {
-          unroll<together>([&](std::size_t i) __attribute__((always_inline)) {
+        const auto fetch = [&](std::size_t d) RAPT_INNER {
+          unroll<together>([&](std::size_t i) RAPT_INNER {
             fetch_line<Cache::l1>(reinterpret_cast<std::uintptr_t>(key[i]) + to_next + d);
           });
         };
-        const auto add = [&](std::size_t d, auto bytes) __attribute__((always_inline)) {
+        const auto add = [&](std::size_t d, auto bytes) RAPT_INNER {
           I::Bytes k[together];
-          unroll<together>([&](std::size_t i) __attribute__((always_inline)) { k[i] = bytes(key[i] + d); });
-          unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+          unroll<together>([&](std::size_t i) RAPT_INNER { k[i] = bytes(key[i] + d); });
+          unroll<rows>([&](std::size_t r) RAPT_INNER {
             const I::Bytes of_high = I::load_bytes(query[r] + 2 * d),
                            of_low = I::load_bytes(query[r] + 2 * d + I::digits);
-            unroll<together>([&](std::size_t i) __attribute__((always_inline)) {
+            unroll<together>([&](std::size_t i) RAPT_INNER {
               high[r][i] = I::add_fours(high[r][i], k[i], of_high);
               low[r][i] = I::add_fours(low[r][i], k[i], of_low);
             });
           });
         };
-        const auto whole = [](const std::int8_t *at) __attribute__((always_inline)) {
-          return I::load_bytes(at);
-        };
+        const auto whole = [](const std::int8_t *at) RAPT_INNER { return I::load_bytes(at); };
         if constexpr (fixed != 0) {
-          unroll<fixed / I::digits>([&](auto w) __attribute__((always_inline)) {
+          unroll<fixed / I::digits>([&](auto w) RAPT_INNER {
             if constexpr (w * I::digits % line == 0) fetch(w * I::digits);
             add(w * I::digits, whole);
           });
@@ -91,17 +90,15 @@ struct DigitRows {
           }
           if (d < dim) {
             if ((of.from + d) % line == 0) fetch(d);
-            add(
-                d, [&](const std::int8_t *at)
-                       __attribute__((always_inline)) { return I::load_first(at, dim - d); });
+            add(d, [&](const std::int8_t *at) RAPT_INNER { return I::load_first(at, dim - d); });
           }
         }
-        unroll_pairs<rows, together / 2>([&](std::size_t r, std::size_t i) __attribute__((always_inline)) {
+        unroll_pairs<rows, together / 2>([&](std::size_t r, std::size_t i) RAPT_INNER {
           pairs[r][begin / 2 + i] = I::joined(I::pair_sums(high[r][2 * i], high[r][2 * i + 1]),
                                               I::pair_sums(low[r][2 * i], low[r][2 * i + 1]));
         });
       });
-      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+      unroll<rows>([&](std::size_t r) RAPT_INNER {
         add_segment<I>(of, r, j, I::pair_sums(pairs[r][0], pairs[r][1]), scores);
       });
     }
@@ -111,14 +108,14 @@ struct DigitRows {
   // `whole`, the last vectors have only `tail` columns. run_at(i) returns the run of 16 rows from row 16 i
   // on, and a later run to prefetch. The loop adds four rows at a time; weights of missing rows are 0.
   template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
-  [[gnu::always_inline]] static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
-                                                 std::size_t count, std::size_t column, std::size_t tail,
-                                                 I::Sums (&sum)[rows][vectors]) {
+  RAPT_INNER static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
+                                     std::size_t count, std::size_t column, std::size_t tail,
+                                     I::Sums (&sum)[rows][vectors]) {
     constexpr std::size_t line = 64, at_once = vectors < 4 ? vectors : 4;
     static_assert(vectors % at_once == 0);
     I::Sums high[rows][vectors];
     unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
-                                    __attribute__((always_inline)) { high[r][v] = sum[r][v] = I::zero(); });
+                                    RAPT_INNER { high[r][v] = sum[r][v] = I::zero(); });
     for (std::size_t i = 0; i < count; i += Int8Run::rows) {
       const auto [run, ahead] = run_at(i / Int8Run::rows);
       const std::size_t end = count - i < Int8Run::rows ? count - i : Int8Run::rows;
@@ -129,20 +126,18 @@ struct DigitRows {
       std::ptrdiff_t row[4] = {0, run.stride, 2 * run.stride, 3 * run.stride};
       for (std::size_t j = 0; j < end; j += 4, first += 4 * run.stride, weight += 4) {
         if (end - j < 4) [[unlikely]] {
-          unroll<3>([&](std::size_t k) __attribute__((always_inline)) {
-            row[k + 1] = j + k + 1 < end ? row[k + 1] : row[k];
-          });
+          unroll<3>([&](std::size_t k) RAPT_INNER { row[k + 1] = j + k + 1 < end ? row[k + 1] : row[k]; });
         }
         if (column % line == 0) {
-          unroll<4>([&](auto) __attribute__((always_inline)) {
+          unroll<4>([&](auto) RAPT_INNER {
             fetch_line<Cache::l1>(next);
             next += ahead_stride;
           });
         }
         I::Bytes columns[vectors / at_once][at_once];
-        unroll<vectors / at_once>([&](std::size_t v) __attribute__((always_inline)) {
+        unroll<vectors / at_once>([&](std::size_t v) RAPT_INNER {
           I::Bytes bytes[4];
-          unroll<4>([&](std::size_t k) __attribute__((always_inline)) {
+          unroll<4>([&](std::size_t k) RAPT_INNER {
             const std::int8_t *const at = first + v * 4 * at_once + row[k];
             if constexpr (!whole) {
               bytes[k] = I::load_first(at, tail);
@@ -154,10 +149,10 @@ struct DigitRows {
           });
           I::interleave(bytes, columns[v]);
         });
-        unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+        unroll<rows>([&](std::size_t r) RAPT_INNER {
           const I::Bytes of_high = I::load_four(weight + 2 * r * pitch),
                          of_low = I::load_four(weight + I::digits + 2 * r * pitch);
-          unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
+          unroll<vectors>([&](std::size_t v) RAPT_INNER {
             const I::Bytes bytes = columns[v / at_once][v % at_once];
             high[r][v] = I::add_fours_by_first(high[r][v], bytes, of_high);
             sum[r][v] = I::add_fours_by_first(sum[r][v], bytes, of_low);
@@ -165,9 +160,8 @@ struct DigitRows {
         });
       }
     }
-    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v) __attribute__((always_inline)) {
-      sum[r][v] = I::joined(high[r][v], sum[r][v]);
-    });
+    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
+                                    RAPT_INNER { sum[r][v] = I::joined(high[r][v], sum[r][v]); });
   }
 
   // With this many vectors of columns at a time, two accumulators for each vector fit in the registers.
@@ -183,7 +177,7 @@ struct DigitRows {
     constexpr std::size_t block = rapt::attention_block, vectors = digit_vectors<rows>;
     constexpr auto stride = static_cast<std::ptrdiff_t>(block);
     const std::int8_t *const first = keys + of.from * block;
-    const auto run_at = [&](std::size_t i) __attribute__((always_inline)) {
+    const auto run_at = [&](std::size_t i) RAPT_INNER {
       struct {
         Int8Run run, ahead;
       } runs{{first + i * Int8Run::rows * block, stride, block},
@@ -193,17 +187,16 @@ struct DigitRows {
     for (std::size_t j = 0; j < block; j += 4 * vectors) {
       I::Sums sum[rows][vectors];
       column_sums<rows, vectors, true>(of.queries, of.pitch, run_at, of.dim, j, 0, sum);
-      unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v) __attribute__((always_inline)) {
-        add_segment<I>(of, r, j + 4 * v, sum[r][v], scores);
-      });
+      unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
+                                      RAPT_INNER { add_segment<I>(of, r, j + 4 * v, sum[r][v], scores); });
     }
   }
 
   template <std::size_t rows, std::size_t vectors, bool whole>
-  [[gnu::always_inline]] static void values_of(const ValueSegment &of, const Int8Run *run,
-                                               const Int8Run *last, std::size_t keys, std::size_t column) {
+  RAPT_INNER static void values_of(const ValueSegment &of, const Int8Run *run, const Int8Run *last,
+                                   std::size_t keys, std::size_t column) {
     using S = simd<float>;
-    const auto run_at = [&](std::size_t i) __attribute__((always_inline)) {
+    const auto run_at = [&](std::size_t i) RAPT_INNER {
       struct {
         const Int8Run &run, &ahead;
       } runs{run[i], *run_after(run + i, runs_ahead<rows>, last)};
@@ -212,9 +205,9 @@ struct DigitRows {
     I::Sums sum[rows][vectors];
     column_sums<rows, vectors, whole>(of.weights, of.weights_pitch, run_at, keys, column, of.end - column,
                                       sum);
-    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<rows>([&](std::size_t r) RAPT_INNER {
       const S::batch step(of.steps[r]), rescale(of.rescale[r]);
-      unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
+      unroll<vectors>([&](std::size_t v) RAPT_INNER {
         const std::size_t at = column + v * S::width;
         if (!whole && at >= of.end) return;
         float *const out = of.values + r * of.pitch + at;
@@ -226,8 +219,8 @@ struct DigitRows {
   // Adds the weighted values to all dimensions from `column` on. The function takes `vectors` vectors at a
   // time, then fewer.
   template <std::size_t rows, std::size_t vectors>
-  [[gnu::always_inline]] static void values_from(const ValueSegment &of, const Int8Run *run,
-                                                 const Int8Run *last, std::size_t keys, std::size_t column) {
+  RAPT_INNER static void values_from(const ValueSegment &of, const Int8Run *run, const Int8Run *last,
+                                     std::size_t keys, std::size_t column) {
     constexpr std::size_t columns = 4 * vectors;
     for (; of.end - column >= columns; column += columns) {
       values_of<rows, vectors, true>(of, run, last, keys, column);

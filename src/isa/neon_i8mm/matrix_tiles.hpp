@@ -21,6 +21,7 @@
 
 #include "isa/neon_i8mm/codes.hpp"
 #include "kernels/linear/linear_in_i8.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -67,24 +68,23 @@ struct MatrixTiles : IntegerTiles<I8mmCodes> {
         // The sums of outputs 0 and 1 of a vector, then of 2 and 3. Each has both rows of its first output,
         // then of its second one.
         int32x4_t sum[pairs][vectors][2];
-        unroll_pairs<pairs, vectors>([&](auto p, std::size_t j) __attribute__((always_inline)) {
+        unroll_pairs<pairs, vectors>([&](auto p, std::size_t j) RAPT_INNER {
           sum[p][j][0] = sum[p][j][1] = start<p, rows>(terms.rows.starts + g * rows);
         });
         for (std::size_t k = begin; k < end; k += 8) {
           prefetch.step(k);
           int8x16_t row[pairs];
-          unroll<pairs>([&](std::size_t p) __attribute__((always_inline)) { row[p] = vld1q_s8(x + 16 * p); });
-          unroll_pairs<vectors, 2>([&](std::size_t j, std::size_t half) __attribute__((always_inline)) {
+          unroll<pairs>([&](std::size_t p) RAPT_INNER { row[p] = vld1q_s8(x + 16 * p); });
+          unroll_pairs<vectors, 2>([&](std::size_t j, std::size_t half) RAPT_INNER {
             const uint8x16_t of = vld1q_u8(codes + j * 32 + half * 16);
-            unroll<pairs>([&](std::size_t p) __attribute__((always_inline)) {
-              sum[p][j][half] = add_products(sum[p][j][half], of, row[p]);
-            });
+            unroll<pairs>([&](std::size_t p)
+                              RAPT_INNER { sum[p][j][half] = add_products(sum[p][j][half], of, row[p]); });
           });
           x += 8 * rows;
           codes += 8 * block;
         }
         I8mmCodes::Sums of_row[rows][vectors];
-        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
+        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) RAPT_INNER {
           const auto &of = sum[r / 2][j];
           of_row[r][j] = r % 2 == 0 ? vuzp1q_s32(of[0], of[1]) : vuzp2q_s32(of[0], of[1]);
         });
@@ -120,8 +120,8 @@ class MatrixCodes : public CodeGroups<MatrixRows> {
       : CodeGroups(call, scratch, rows), eights_(reinterpret_cast<std::uint8_t *>(scratch)) {}
 
   template <class F>
-  [[gnu::always_inline]] void use(std::size_t output, std::size_t blocks, std::size_t input,
-                                  std::size_t inputs, std::size_t rows, F f) {
+  RAPT_INNER void use(std::size_t output, std::size_t blocks, std::size_t input, std::size_t inputs,
+                      std::size_t rows, F f) {
     if (rows == 1) return CodeGroups::use(output, blocks, input, inputs, rows, f);
     const std::uint8_t *const codes = groups_.load(output, input, inputs);
     if (groups_.weights().is_bytes()) {
@@ -133,19 +133,20 @@ class MatrixCodes : public CodeGroups<MatrixRows> {
   }
 
  private:
-  [[gnu::noinline]] static void order_bytes(const std::uint8_t *codes, std::size_t inputs, std::uint8_t *to) {
+  [[gnu::noinline, gnu::flatten]] static void order_bytes(const std::uint8_t *codes, std::size_t inputs,
+                                                          std::uint8_t *to) {
     for (std::size_t k = 0; k < inputs; k += 8, codes += 8 * block, to += 8 * block) {
       // If the second quad does not exist, x is 0 there, and any codes do.
       const std::uint8_t *const next = inputs - k > 4 ? codes + 4 * block : codes;
-      unroll<block / 4>([&](std::size_t i) __attribute__((always_inline)) {
+      unroll<block / 4>([&](std::size_t i) RAPT_INNER {
         store(to + 32 * i, load_words(codes + 16 * i), load_words(next + 16 * i));
       });
     }
   }
-  [[gnu::noinline]] static void order_halves(const std::uint8_t *codes, std::size_t inputs,
-                                             std::uint8_t *to) {
+  [[gnu::noinline, gnu::flatten]] static void order_halves(const std::uint8_t *codes, std::size_t inputs,
+                                                           std::uint8_t *to) {
     for (std::size_t k = 0; k < inputs; k += 8, codes += 4 * block, to += 8 * block) {
-      unroll<block / 4>([&](std::size_t i) __attribute__((always_inline)) {
+      unroll<block / 4>([&](std::size_t i) RAPT_INNER {
         const uint32x4_t words = load_words(codes + 16 * i);
         store(to + 32 * i, I8mmCodes::low_halves(words), I8mmCodes::high_halves(words));
       });

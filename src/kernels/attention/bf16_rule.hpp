@@ -10,6 +10,7 @@
 #include "kernels/attention/row_sums.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/tile_weights.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -22,7 +23,7 @@ struct Bf16Reference {
   using batch = typename S::batch;
   batch score, to_log2, base, offset;
 
-  [[gnu::always_inline]] Bf16Reference(batch reference, batch to_log2_of_rows)
+  RAPT_INNER Bf16Reference(batch reference, batch to_log2_of_rows)
       : score(reference), to_log2(to_log2_of_rows) {
     const batch zero(0.0f), near = (zero - score) * to_log2;
     const auto is_near = S::less(S::abs(near), batch(C::far));
@@ -30,7 +31,7 @@ struct Bf16Reference {
     offset = S::select(is_near, near, zero);
   }
   // Returns the weight of the reference score itself. It is 1 except for the rounding of a large product.
-  [[gnu::always_inline]] batch weight() const {
+  RAPT_INNER batch weight() const {
     return weight_of_16_bits(score, base, offset, to_log2) * batch(C::from_weights);
   }
 };
@@ -62,7 +63,7 @@ class Bf16Rule {
 
   // A row's reference score is its first block's maximum. It changes only if a weight would otherwise reach
   // 2.
-  [[gnu::always_inline]] bool update_max(Sums &sums, std::size_t r, batch block_max) {
+  RAPT_INNER bool update_max(Sums &sums, std::size_t r, batch block_max) {
     const batch before = S::load(sums.max + r), base = S::load(sums.base + r),
                 offset = S::load(sums.offset + r), to = S::load(rows_.to_log2 + r);
     const batch none(-std::numeric_limits<float>::infinity()), one(1.0f);
@@ -81,27 +82,27 @@ class Bf16Rule {
   }
 
   // Computes only the weights. The products with the values also sum the weights.
-  [[gnu::always_inline]] void weigh_rows(Sums &sums, std::size_t r, float *column, std::size_t begin,
-                                         std::size_t end) const {
+  RAPT_INNER void weigh_rows(Sums &sums, std::size_t r, float *column, std::size_t begin,
+                             std::size_t end) const {
     S::store(sums.sum + r, S::load(sums.sum + r) * S::load(rescale + r));
     tile_weights_of_16_bits(column, begin, end, S::load(sums.base + r), S::load(sums.offset + r),
                             S::load(rows_.to_log2 + r));
   }
 
-  [[gnu::always_inline]] void weigh_row(Sums &sums, std::size_t r, float *row) const {
+  RAPT_INNER void weigh_row(Sums &sums, std::size_t r, float *row) const {
     const batch base(sums.base[r]), offset(sums.offset[r]), to_log2(rows_.to_log2[r]);
-    unroll<block / S::width>([&](std::size_t i) __attribute__((always_inline)) {
+    unroll<block / S::width>([&](std::size_t i) RAPT_INNER {
       S::store(row + i * S::width, weight_of_16_bits(S::load(row + i * S::width), base, offset, to_log2));
     });
     constexpr std::size_t k32s = block / C::k32;
     float sum = sums.sum[r] * rescale[r], even[k32s] = {}, odd[k32s] = {};
     for (std::size_t i = 0; i < C::k32; i += 2) {
-      unroll<k32s>([&](std::size_t g) __attribute__((always_inline)) {
+      unroll<k32s>([&](std::size_t g) RAPT_INNER {
         even[g] += row[g * C::k32 + i];
         odd[g] += row[g * C::k32 + i + 1];
       });
     }
-    unroll<k32s>([&](std::size_t g) __attribute__((always_inline)) { sum += even[g] + odd[g]; });
+    unroll<k32s>([&](std::size_t g) RAPT_INNER { sum += even[g] + odd[g]; });
     sums.sum[r] = sum;
   }
 

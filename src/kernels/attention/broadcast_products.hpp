@@ -11,6 +11,7 @@
 #include "kernels/attention/plain_rule.hpp"
 #include "kernels/attention/segments.hpp"
 #include "kernels/attention/tile_rows.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/transposed.hpp"
 
 namespace {
@@ -70,29 +71,27 @@ class BroadcastProducts {
   }
 
   // Stores the dot products of a segment's rows and keys to `scores`, and each row's largest to `largest`.
-  [[gnu::always_inline]] void scores(const Segment &segment, A *scores, A *largest) const {
-    by_vectors<A>(
-        segment, [&](auto vectors) __attribute__((always_inline)) {
-          tile_scores<A, vectors>(queries_ + segment.from, place_.k, place_.k_step, o_.qk_dim,
-                                  RowsToFetch<KV>{place_.v, fetches(segment) ? o_.v_dim : 0}, segment.begin,
-                                  segment.end, scores + segment.from, largest);
-        });
+  RAPT_INNER void scores(const Segment &segment, A *scores, A *largest) const {
+    by_vectors<A>(segment, [&](auto vectors) RAPT_INNER {
+      tile_scores<A, vectors>(queries_ + segment.from, place_.k, place_.k_step, o_.qk_dim,
+                              RowsToFetch<KV>{place_.v, fetches(segment) ? o_.v_dim : 0}, segment.begin,
+                              segment.end, scores + segment.from, largest);
+    });
   }
 
   // Adds the weighted values of a segment to the results `out` of its rows. The last argument is only for
   // rules that sum the weights with the products, such as Bf16Rule.
-  [[gnu::always_inline]] void values(const Segment &segment, const A *weights, Before before,
-                                     const A *rescale, A *out, A *) const {
-    by_vectors<A>(
-        segment, [&](auto vectors) __attribute__((always_inline)) {
-          tile_values<A, vectors>(weights + segment.begin * tile_pitch + segment.from,
-                                  place_.v + segment.begin, segment.end - segment.begin, before,
-                                  rescale + segment.from, o_.v_dim, out + segment.from, next_keys(segment));
-        });
+  RAPT_INNER void values(const Segment &segment, const A *weights, Before before, const A *rescale, A *out,
+                         A *) const {
+    by_vectors<A>(segment, [&](auto vectors) RAPT_INNER {
+      tile_values<A, vectors>(weights + segment.begin * tile_pitch + segment.from, place_.v + segment.begin,
+                              segment.end - segment.begin, before, rescale + segment.from, o_.v_dim,
+                              out + segment.from, next_keys(segment));
+    });
   }
   // Adds values like values(), but skips each pair of a row and a key whose exclusion is not 0.
-  [[gnu::noinline]] void careful_values(const Segment &segment, const A *weights, const A *exclusions, A *out,
-                                        A *) const {
+  [[gnu::noinline, gnu::flatten]] void careful_values(const Segment &segment, const A *weights,
+                                                      const A *exclusions, A *out, A *) const {
     const batch zero(A(0));
     for (std::size_t r = segment.from; r < segment.to; r += S::width) {
       for (std::size_t j = segment.begin; j < segment.end; ++j) {

@@ -7,6 +7,7 @@
 #include "contract/attention.hpp"
 #include "kernels/attention/row_sums.hpp"
 #include "kernels/attention/tile_rows.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -16,9 +17,8 @@ namespace {
 // block with a visible key begins. The sums are cleared before f; f must clear the values. From the second
 // chunk on, f gets sums[1] and values[1], which are then folded into sums[0] and values[0].
 template <class Rule, class A, class Values, class F>
-[[gnu::always_inline]] inline void each_chunk(const TileRows<A> &rows, std::size_t begin, std::size_t end,
-                                              typename Rule::Sums (&sums)[2], const Values (&values)[2],
-                                              F f) {
+RAPT_INNER inline void each_chunk(const TileRows<A> &rows, std::size_t begin, std::size_t end,
+                                  typename Rule::Sums (&sums)[2], const Values (&values)[2], F f) {
   constexpr std::size_t block = rapt::attention_block, chunk = rapt::attention_chunk;
   const AttentionTile::Range seen = rows.range();
   if (begin < seen.first) begin = seen.first / chunk * chunk;

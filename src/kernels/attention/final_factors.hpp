@@ -11,6 +11,7 @@
 #include "kernels/attention/row_sums.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/weight.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -55,16 +56,14 @@ class FinalFactors {
     batch factor, seen;
 
     // Returns value * factor in rows that see a key, and +0 in the others. The result is never -0.
-    [[gnu::always_inline]] batch operator()(batch value) const {
+    RAPT_INNER batch operator()(batch value) const {
       const batch zero(A(0));
       // Not fused: with an fma, a tiny negative product would round to -0.
       return S::select(S::equal(seen, zero), zero, value * factor + zero);
     }
   };
-  [[gnu::always_inline]] Of of_rows(std::size_t r) const {
-    return {S::load(factor_ + r), S::load(seen_ + r)};
-  }
-  [[gnu::always_inline]] Of of_row(std::size_t r) const { return {batch(factor_[r]), batch(seen_[r])}; }
+  RAPT_INNER Of of_rows(std::size_t r) const { return {S::load(factor_ + r), S::load(seen_ + r)}; }
+  RAPT_INNER Of of_row(std::size_t r) const { return {batch(factor_[r]), batch(seen_[r])}; }
 
  private:
   static constexpr std::size_t count = rapt::attention_tile_rows;

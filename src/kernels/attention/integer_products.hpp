@@ -13,6 +13,7 @@
 #include "kernels/attention/plain_rule.hpp"
 #include "kernels/attention/run_list.hpp"
 #include "kernels/attention/tile_rows.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -72,35 +73,33 @@ class IntegerProducts {
     if constexpr (TransposesBytes<I>) {
       if (transposes_) return transposed_scores(run, first, keys, scores);
     }
-    each_k_scale_group(
-        first, keys, [&](std::size_t g, const float *k_scales) __attribute__((always_inline)) {
-          for (std::size_t from = 0; from < k_group_; from += rapt::Int8Attention::segment) {
-            const std::size_t left = k_group_ - from, at = g * k_group_ + from;
-            by_rows_at_once<I::score_rows>([&](std::size_t r, auto count) __attribute__((always_inline)) {
-              const ScoreSegment of{queries_ + r * pitch_ + at,
-                                    pitch_,
-                                    steps_ + r * k_groups_ + g,
-                                    k_groups_,
-                                    k_scales,
-                                    at,
-                                    left < rapt::Int8Attention::segment ? left : rapt::Int8Attention::segment,
-                                    at == 0};
-              if (o_.packed_keys) {
-                Rows::template packed_scores<count>(of, tile_.k<std::int8_t>(first), scores + r * block);
-              } else if (of.dim == 128) {
-                Rows::template scores<count, 128>(of, run, runs_.last(), keys, scores + r * block);
-              } else if (of.dim == 64) {
-                Rows::template scores<count, 64>(of, run, runs_.last(), keys, scores + r * block);
-              } else if constexpr (count == 1) {  // more rows usually use transposed_scores()
-                const auto scores_of =
-                    of.dim == 32 ? Rows::template scores<1, 32> : Rows::template scores<1, 0>;
-                scores_of(of, run, runs_.last(), keys, scores + r * block);
-              } else {
-                Rows::template scores<count, 0>(of, run, runs_.last(), keys, scores + r * block);
-              }
-            });
+    each_k_scale_group(first, keys, [&](std::size_t g, const float *k_scales) RAPT_INNER {
+      for (std::size_t from = 0; from < k_group_; from += rapt::Int8Attention::segment) {
+        const std::size_t left = k_group_ - from, at = g * k_group_ + from;
+        by_rows_at_once<I::score_rows>([&](std::size_t r, auto count) RAPT_INNER {
+          const ScoreSegment of{queries_ + r * pitch_ + at,
+                                pitch_,
+                                steps_ + r * k_groups_ + g,
+                                k_groups_,
+                                k_scales,
+                                at,
+                                left < rapt::Int8Attention::segment ? left : rapt::Int8Attention::segment,
+                                at == 0};
+          if (o_.packed_keys) {
+            Rows::template packed_scores<count>(of, tile_.k<std::int8_t>(first), scores + r * block);
+          } else if (of.dim == 128) {
+            Rows::template scores<count, 128>(of, run, runs_.last(), keys, scores + r * block);
+          } else if (of.dim == 64) {
+            Rows::template scores<count, 64>(of, run, runs_.last(), keys, scores + r * block);
+          } else if constexpr (count == 1) {  // more rows usually use transposed_scores()
+            const auto scores_of = of.dim == 32 ? Rows::template scores<1, 32> : Rows::template scores<1, 0>;
+            scores_of(of, run, runs_.last(), keys, scores + r * block);
+          } else {
+            Rows::template scores<count, 0>(of, run, runs_.last(), keys, scores + r * block);
           }
         });
+      }
+    });
   }
 
   // If the values have one scale group, converts a block's weights to integers in place, before its values
@@ -119,8 +118,8 @@ class IntegerProducts {
               std::size_t pitch) {
     const Int8Run *const run = runs_.next_block();
     const bool in_place = v_group_ == o_.v_dim;
-    const auto add_group = [&](std::size_t from, const float *v_scales) __attribute__((always_inline)) {
-      by_rows_at_once<I::value_rows>([&](std::size_t r, auto count) __attribute__((always_inline)) {
+    const auto add_group = [&](std::size_t from, const float *v_scales) RAPT_INNER {
+      by_rows_at_once<I::value_rows>([&](std::size_t r, auto count) RAPT_INNER {
         alignas(64) std::int16_t integers[count][block];
         float steps[count];
         for (std::size_t i = 0; i < count; ++i) {
@@ -155,7 +154,7 @@ class IntegerProducts {
     alignas(64) float k_scales[scale_groups_at_once][block];
     load_scales<I>([&](std::size_t key) { return tile_.k_scales(key); }, tile_.k_scale_strides().token,
                    k_groups_, first, keys, k_scales[0], block);
-    const auto compute = [&](std::size_t r, auto count) __attribute__((always_inline)) {
+    const auto compute = [&](std::size_t r, auto count) RAPT_INNER {
       Rows::template transposed_scores<count>({queries_ + r * pitch_, pitch_, steps_ + r * k_groups_,
                                                k_groups_, k_scales[0], k_group_, o_.qk_dim},
                                               run, runs_.last(), keys, scores + r * block);
@@ -171,18 +170,18 @@ class IntegerProducts {
   static constexpr std::size_t step_at = block / 2;
 
   template <class F>
-  [[gnu::always_inline]] void each_k_scale_group(std::size_t first, std::size_t keys, F f) const {
+  RAPT_INNER void each_k_scale_group(std::size_t first, std::size_t keys, F f) const {
     each_scale_group<I>([&](std::size_t key) { return tile_.k_scales(key); }, tile_.k_scale_strides().token,
                         k_groups_, first, keys, f);
   }
   template <class F>
-  [[gnu::always_inline]] void each_v_scale_group(std::size_t first, std::size_t keys, F f) const {
+  RAPT_INNER void each_v_scale_group(std::size_t first, std::size_t keys, F f) const {
     each_scale_group<I>([&](std::size_t key) { return tile_.v_scales(key); }, tile_.v_scale_strides().token,
                         o_.v_dim / v_group_, first, keys, f);
   }
   // Calls f(first row, count) for groups of up to `most` rows, where count is a constant.
   template <std::size_t most, class F>
-  [[gnu::always_inline]] void by_rows_at_once(F f, std::size_t r = 0) const {
+  RAPT_INNER void by_rows_at_once(F f, std::size_t r = 0) const {
     for (; rows_.rows - r >= most; r += most) f(r, std::integral_constant<std::size_t, most>{});
     if constexpr (most > 1) by_rows_at_once<most - 1>(f, r);
   }

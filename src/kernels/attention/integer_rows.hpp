@@ -31,6 +31,7 @@
 #include "contract/int8_attention.hpp"
 #include "kernels/attention/lines_ahead.hpp"
 #include "kernels/attention/row_products.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -61,8 +62,8 @@ struct ValueSegment {
 
 // Converts a segment's sums for a vector of keys to f32, and adds them to the scores of row r.
 template <class I>
-[[gnu::always_inline]] inline void add_segment(const ScoreSegment &of, std::size_t r, std::size_t j,
-                                               typename I::Sums sum, float *scores) {
+RAPT_INNER inline void add_segment(const ScoreSegment &of, std::size_t r, std::size_t j, typename I::Sums sum,
+                                   float *scores) {
   using S = simd<float>;
   using batch = typename S::batch;
   float *const score = scores + r * rapt::attention_block + j;
@@ -85,15 +86,20 @@ struct GroupedScores {
   std::size_t step_pitch;
   const float *k_scales;  // [groups][64]
   std::size_t group, dim;
+
+  GroupedScores from_row(std::size_t r) const {
+    GroupedScores rest = *this;
+    rest.queries += r * pitch;
+    rest.steps += r * step_pitch;
+    return rest;
+  }
 };
 
 // Reads rows of bytes as words of four bytes.
 template <class Rows>
 struct ByteWords {
   const Rows &rows;
-  [[gnu::always_inline]] const float *operator[](std::size_t i) const {
-    return reinterpret_cast<const float *>(rows[i]);
-  }
+  RAPT_INNER const float *operator[](std::size_t i) const { return reinterpret_cast<const float *>(rows[i]); }
 };
 
 // Simd is the instruction-set level's class with the members above.
@@ -112,75 +118,104 @@ struct IntegerRows {
   [[gnu::noinline, gnu::flatten]] static void transposed_scores(const GroupedScores &of, const Int8Run *run,
                                                                 const Int8Run *last, std::size_t count,
                                                                 float *scores) {
-    constexpr std::size_t width = simd<float>::width;
+    using S = simd<float>;
+    constexpr std::size_t width = S::width, square = 4 * width;
     LinesAhead<std::int8_t, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(run, last);
     for (std::size_t j = 0; j < count; j += width) {
       if (j % Int8Run::rows == 0) fetch_pages<rows>(run + j / Int8Run::rows, last);
-      if (count - j >= width) {
-        transposed_vector<rows>(of, KeyRows<std::int8_t, width>(run, j), j, lines, scores + j);
-      } else {
-        transposed_vector<rows>(of, LastKeyRows<std::int8_t, width>(run, j, count - j), j, lines, scores + j);
+      const std::size_t left = count - j < width ? count - j : width;
+      const std::size_t whole = left < width ? 0 : of.dim / square * square;
+      typename I::Sums sum[rows];
+      unroll<rows>([&](std::size_t r) RAPT_INNER { sum[r] = I::zero(); });
+      KeyRows<std::int8_t, width> key_rows(run, j);
+      for (std::size_t d = 0; d < whole; d += square, key_rows.advance(square)) {
+        add_square<rows>(of, key_rows, d, j, lines, sum, scores + j);
       }
+      if (whole == of.dim) continue;
+      for (std::size_t i = 0; left == width && i < square * width / 64; ++i) lines.fetch();
+      typename I::Sums
+          begun[rows];  // a copy, so that the sums of the loop have no address and stay in registers
+      unroll<rows>([&](std::size_t r) RAPT_INNER { begun[r] = sum[r]; });
+      constexpr std::size_t at_once = 4;
+      unroll<(rows + at_once - 1) / at_once>([&](auto group) RAPT_INNER {
+        constexpr std::size_t r = group * at_once, some = rows - r < at_once ? rows - r : at_once;
+        last_transposed_scores<some>(of.from_row(r), run, j, left, whole, begun + r,
+                                     scores + r * rapt::attention_block + j);
+      });
+    }
+  }
+  // Adds the dimensions from `from` on of `left` keys to sums that were begun before. transposed_scores() calls this for
+  // at most 4 queries at a time, so that the code exists for 1 to 4 queries only.
+  template <std::size_t rows>
+  [[gnu::noinline, gnu::flatten]] static void last_transposed_scores(const GroupedScores &of,
+                                                                     const Int8Run *run, std::size_t first,
+                                                                     std::size_t left, std::size_t from,
+                                                                     const typename I::Sums *begun,
+                                                                     float *scores) {
+    constexpr std::size_t width = simd<float>::width, square = 4 * width;
+    const std::int8_t *row[width];
+    for (std::size_t i = 0; i < width; ++i) row[i] = row_of(run, first + (i < left ? i : left - 1)) + from;
+    typename I::Sums sum[rows];
+    unroll<rows>([&](std::size_t r) RAPT_INNER { sum[r] = begun[r]; });
+    NoLines lines;
+    for (std::size_t d = from; d < of.dim; d += square) {
+      alignas(64) std::int8_t copy[width][square];
+      if (of.dim - d < square) copy_last_bytes(row, of.dim - d, copy);
+      add_square<rows>(of, row, d, first, lines, sum, scores);
+      for (std::size_t i = 0; i < width; ++i) row[i] += square;
     }
   }
 
-  template <std::size_t rows, class KeyRows, class Lines>
-  [[gnu::always_inline]] static void transposed_vector(const GroupedScores &of, KeyRows key_rows,
-                                                       std::size_t j, Lines &lines, float *scores) {
+  // Copies the last `left` dimensions of a vector of rows to a square that is filled up with 0. The rows are those of
+  // the copy then.
+  [[gnu::noinline, gnu::flatten]] static void copy_last_bytes(const std::int8_t **row, std::size_t left,
+                                                              std::int8_t (*copy)[4 * simd<float>::width]) {
+    constexpr std::size_t width = simd<float>::width;
+    std::memset(copy, 0, width * sizeof *copy);
+    for (std::size_t i = 0; i < width; ++i) {
+      std::memcpy(copy[i], row[i], left);
+      row[i] = copy[i];
+    }
+  }
+
+  // Adds a square of keys by words to the sums, from dimension d on. At the end of a scale group, or of 512
+  // dimensions, adds the sums to the scores of the keys from j on, and clears them.
+  template <std::size_t rows, class Rows, class Lines>
+  RAPT_INNER static void add_square(const GroupedScores &of, const Rows &key_rows, std::size_t d,
+                                    std::size_t j, Lines &lines, typename I::Sums (&sum)[rows],
+                                    float *scores) {
     using S = simd<float>;
     using batch = typename S::batch;
     constexpr std::size_t square = 4 * S::width, finest = square < 32 ? square : 32;
     constexpr std::size_t segment = rapt::Int8Attention::segment;
     const std::size_t part = of.group < segment ? of.group : segment;  // dimensions of one integer sum
-    typename I::Sums sum[rows];
-    const auto clear = [&] {
-      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { sum[r] = I::zero(); });
-    };
-    const auto add_part = [&](std::size_t end) __attribute__((always_inline)) {
-      const std::size_t g = (end - 1) / of.group;
-      const batch k_scale = S::load(of.k_scales + g * rapt::attention_block + j);
-      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
-        float *const score = scores + r * rapt::attention_block;
-        const batch before = end <= part ? batch(0.0f) : S::load(score);
-        const batch product = I::numbers(sum[r]) * batch(of.steps[r * of.step_pitch + g]);
-        S::store(score, S::fma(product, k_scale, before));
-      });
-      clear();
-    };
-    // Multiplies a square of words, from dimension d on. Only `left` of its dimensions exist.
-    const auto add_square = [&](auto words, std::size_t d, std::size_t left) __attribute__((always_inline)) {
-      const std::int16_t *const queries = of.queries + d;
-      S::each_transposed(
-          words, 0, [&](auto i, batch keys) __attribute__((always_inline)) {
-            if constexpr (i * square % 64 == 0) lines.fetch();
-            const typename I::Wide even = I::even_bytes(keys), odd = I::odd_bytes(keys);
-            if (4 * i < left) {
-              unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
-                const std::int16_t *const query = queries + r * of.pitch + 4 * i;
-                sum[r] = I::add_products(sum[r], even, I::pair(query));
-                sum[r] = I::add_products(sum[r], odd, I::pair(query + 2));
-              });
-            }
-            constexpr std::size_t end = 4 * (i + 1);
-            if constexpr (end % finest == 0) {
-              if (end < left ? (d + end) % part == 0 : end - finest < left) {
-                add_part(end < left ? d + end : d + left);
-              }
-            }
+    const std::int16_t *const queries = of.queries + d;
+    const std::size_t left = of.dim - d;
+    S::each_transposed(ByteWords<Rows>{key_rows}, 0, [&](auto i, batch keys) RAPT_INNER {
+      if constexpr (i * square % 64 == 0) lines.template fetch<0, 1>();
+      const typename I::Wide even = I::even_bytes(keys), odd = I::odd_bytes(keys);
+      if (4 * i < left) {
+        unroll<rows>([&](std::size_t r) RAPT_INNER {
+          const std::int16_t *const query = queries + r * of.pitch + 4 * i;
+          sum[r] = I::add_products(sum[r], even, I::pair(query));
+          sum[r] = I::add_products(sum[r], odd, I::pair(query + 2));
+        });
+      }
+      constexpr std::size_t end = 4 * (i + 1);
+      if constexpr (end % finest == 0) {
+        if (end < left ? (d + end) % part == 0 : end - finest < left) {
+          const std::size_t last = end < left ? d + end : d + left, g = (last - 1) / of.group;
+          const batch k_scale = S::load(of.k_scales + g * rapt::attention_block + j);
+          unroll<rows>([&](std::size_t r) RAPT_INNER {
+            float *const score = scores + r * rapt::attention_block;
+            const batch before = last <= part ? batch(0.0f) : S::load(score);
+            const batch product = I::numbers(sum[r]) * batch((of.steps + r * of.step_pitch)[g]);
+            S::store(score, S::fma(product, k_scale, before));
+            sum[r] = I::zero();
           });
-    };
-    clear();
-    std::size_t d = 0;
-    for (; of.dim - d >= square; d += square, key_rows.advance(square)) {
-      add_square(ByteWords<KeyRows>{key_rows}, d, of.dim - d);
-    }
-    if (d == of.dim) return;
-    alignas(64) std::int8_t copy[S::width][square] = {};
-    for (std::size_t r = 0; r < S::width; ++r) std::memcpy(copy[r], key_rows[r], of.dim - d);
-    const std::int8_t *rows_of_copy[S::width];
-    for (std::size_t r = 0; r < S::width; ++r) rows_of_copy[r] = copy[r];
-    add_square(
-        ByteWords<const std::int8_t *[S::width]> { rows_of_copy }, d, of.dim - d);
+        }
+      }
+    });
   }
 
   // Computes the scores of keys that are not packed, one vector of keys after the other. It takes four keys
@@ -206,38 +241,34 @@ struct IntegerRows {
         const std::size_t in_run = j % Int8Run::rows + g;
         if (count - j >= S::width) {
           key[0] = first + stride * static_cast<std::ptrdiff_t>(in_run);
-          unroll<3>([&](std::size_t i) __attribute__((always_inline)) {
-            key[i + 1] = key[i] + stride * static_cast<std::ptrdiff_t>(quarter);
-          });
+          unroll<3>([&](std::size_t i)
+                        RAPT_INNER { key[i + 1] = key[i] + stride * static_cast<std::ptrdiff_t>(quarter); });
         } else {  // the last key replaces missing ones
           const std::size_t last_key = (count - 1) % Int8Run::rows;
-          unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
+          unroll<4>([&](std::size_t i) RAPT_INNER {
             const std::size_t row = in_run + i * quarter;
             key[i] = first + stride * static_cast<std::ptrdiff_t>(row < last_key ? row : last_key);
           });
         }
         typename I::Sums sum[rows][4];
-        unroll_pairs<rows, 4>([&](std::size_t r, std::size_t i) __attribute__((always_inline)) { sum[r][i] = I::zero(); });
-        const auto fetch = [&](std::size_t d) __attribute__((always_inline)) {
-          unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
+        unroll_pairs<rows, 4>([&](std::size_t r, std::size_t i) RAPT_INNER { sum[r][i] = I::zero(); });
+        const auto fetch = [&](std::size_t d) RAPT_INNER {
+          unroll<4>([&](std::size_t i) RAPT_INNER {
             fetch_line<Cache::l1>(reinterpret_cast<std::uintptr_t>(key[i]) + to_next + d);
           });
         };
-        const auto add = [&](std::size_t d, auto widened) __attribute__((always_inline)) {
+        const auto add = [&](std::size_t d, auto widened) RAPT_INNER {
           typename I::Wide keys[4];
-          unroll<4>([&](std::size_t i) __attribute__((always_inline)) { keys[i] = widened(key[i] + d); });
-          unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+          unroll<4>([&](std::size_t i) RAPT_INNER { keys[i] = widened(key[i] + d); });
+          unroll<rows>([&](std::size_t r) RAPT_INNER {
             const auto factors = I::load(of.queries + r * of.pitch + d);
-            unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
-              sum[r][i] = I::add_products(sum[r][i], keys[i], factors);
-            });
+            unroll<4>([&](std::size_t i)
+                          RAPT_INNER { sum[r][i] = I::add_products(sum[r][i], keys[i], factors); });
           });
         };
-        const auto whole = [](const std::int8_t *at) __attribute__((always_inline)) {
-          return I::widened(at);
-        };
+        const auto whole = [](const std::int8_t *at) RAPT_INNER { return I::widened(at); };
         if constexpr (fixed != 0) {
-          unroll<fixed / I::wide>([&](auto w) __attribute__((always_inline)) {
+          unroll<fixed / I::wide>([&](auto w) RAPT_INNER {
             if constexpr (w * I::wide % line == 0) fetch(w * I::wide);
             add(w * I::wide, whole);
           });
@@ -250,16 +281,13 @@ struct IntegerRows {
           if (d < dim) {
             if ((of.from + d) % line == 0) fetch(d);
             const std::size_t tail = dim - d;
-            add(
-                d, [&](const std::int8_t *at)
-                       __attribute__((always_inline)) { return I::widened_first(at, tail); });
+            add(d, [&](const std::int8_t *at) RAPT_INNER { return I::widened_first(at, tail); });
           }
         }
-        unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { folded[r][g] = I::fold_quarters(sum[r]); });
+        unroll<rows>([&](std::size_t r) RAPT_INNER { folded[r][g] = I::fold_quarters(sum[r]); });
       }
-      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
-        add_segment<I>(of, r, j, I::join_quarters(folded[r]), scores);
-      });
+      unroll<rows>([&](std::size_t r)
+                       RAPT_INNER { add_segment<I>(of, r, j, I::join_quarters(folded[r]), scores); });
     }
   }
 
@@ -267,13 +295,12 @@ struct IntegerRows {
   // vector has `tail` columns unless it is `whole`. run_at(i) returns the run of the rows from 16 i on, and
   // the run to prefetch. If `count` is odd, a weight of 0 must follow.
   template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
-  [[gnu::always_inline]] static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
-                                                 std::size_t count, std::size_t column, std::size_t tail,
-                                                 typename I::Sums (&sum)[rows][vectors][2]) {
+  RAPT_INNER static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
+                                     std::size_t count, std::size_t column, std::size_t tail,
+                                     typename I::Sums (&sum)[rows][vectors][2]) {
     constexpr std::size_t line = 64;
-    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v) __attribute__((always_inline)) {
-      sum[r][v][0] = sum[r][v][1] = I::zero();
-    });
+    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
+                                    RAPT_INNER { sum[r][v][0] = sum[r][v][1] = I::zero(); });
     for (std::size_t i = 0; i < count; i += Int8Run::rows) {
       const auto [run, ahead] = run_at(i / Int8Run::rows);
       const std::size_t end = count - i < Int8Run::rows ? count - i : Int8Run::rows;
@@ -283,7 +310,7 @@ struct IntegerRows {
       for (std::size_t j = 0; j < end; j += 2, a += 2 * run.stride, next += 2 * ahead_stride) {
         const std::int8_t *const b = j + 1 < end ? a + run.stride : a;
         typename I::Columns columns[vectors];
-        unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+        unroll<vectors>([&](auto v) RAPT_INNER {
           constexpr std::size_t at = v * I::wide;
           if constexpr (at % line == 0) {
             if (column % line == 0) {
@@ -297,16 +324,13 @@ struct IntegerRows {
             columns[v] = I::columns(I::widened_first(a + at, tail), I::widened_first(b + at, tail));
           }
         });
-        unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+        unroll<rows>([&](std::size_t r) RAPT_INNER {
           const auto pair = I::pair(weights + r * pitch + i + j);
-          unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
-            I::add_columns(sum[r][v], columns[v], pair);
-          });
+          unroll<vectors>([&](std::size_t v) RAPT_INNER { I::add_columns(sum[r][v], columns[v], pair); });
         });
       }
     }
-    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
-                                    __attribute__((always_inline)) { I::in_order(sum[r][v]); });
+    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v) RAPT_INNER { I::in_order(sum[r][v]); });
   }
 
   // Computes scores of packed keys. Dimension d of the block's keys is at keys + 64 d.
@@ -317,7 +341,7 @@ struct IntegerRows {
     constexpr std::size_t block = rapt::attention_block, vectors = I::template column_vectors<rows>;
     constexpr auto stride = static_cast<std::ptrdiff_t>(block);
     const std::int8_t *const first = keys + of.from * block;
-    const auto run_at = [&](std::size_t i) __attribute__((always_inline)) {
+    const auto run_at = [&](std::size_t i) RAPT_INNER {
       struct {
         Int8Run run, ahead;
       } runs{{first + i * Int8Run::rows * block, stride, block},
@@ -328,17 +352,17 @@ struct IntegerRows {
     for (std::size_t j = 0; j < block; j += together * I::wide) {
       typename I::Sums sum[rows][together][2];
       column_sums<rows, together, true>(of.queries, of.pitch, run_at, of.dim, j, 0, sum);
-      unroll_pairs<rows, 2 * together>([&](std::size_t r, std::size_t v) __attribute__((always_inline)) {
+      unroll_pairs<rows, 2 * together>([&](std::size_t r, std::size_t v) RAPT_INNER {
         add_segment<I>(of, r, j + v * S::width, sum[r][v / 2][v % 2], scores);
       });
     }
   }
 
   template <std::size_t rows, std::size_t vectors, bool whole>
-  [[gnu::always_inline]] static void values_of(const ValueSegment &of, const Int8Run *run,
-                                               const Int8Run *last, std::size_t keys, std::size_t column) {
+  RAPT_INNER static void values_of(const ValueSegment &of, const Int8Run *run, const Int8Run *last,
+                                   std::size_t keys, std::size_t column) {
     using S = simd<float>;
-    const auto run_at = [&](std::size_t i) __attribute__((always_inline)) {
+    const auto run_at = [&](std::size_t i) RAPT_INNER {
       struct {
         const Int8Run &run, &ahead;
       } runs{run[i], *run_after(run + i, runs_ahead<rows>, last)};
@@ -347,9 +371,9 @@ struct IntegerRows {
     const std::size_t tail = of.end - column - (vectors - 1) * I::wide;
     typename I::Sums sum[rows][vectors][2];
     column_sums<rows, vectors, whole>(of.weights, of.weights_pitch, run_at, keys, column, tail, sum);
-    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<rows>([&](std::size_t r) RAPT_INNER {
       const typename S::batch step(of.steps[r]), rescale(of.rescale[r]);
-      unroll<2 * vectors>([&](std::size_t v) __attribute__((always_inline)) {
+      unroll<2 * vectors>([&](std::size_t v) RAPT_INNER {
         const std::size_t at = column + v * S::width;
         if (!whole && at >= of.end) return;
         float *const out = of.values + r * of.pitch + at;
@@ -360,8 +384,8 @@ struct IntegerRows {
 
   // Adds the weighted values of all dimensions from `column` on, at first `vectors` vectors at a time.
   template <std::size_t rows, std::size_t vectors>
-  [[gnu::always_inline]] static void values_from(const ValueSegment &of, const Int8Run *run,
-                                                 const Int8Run *last, std::size_t keys, std::size_t column) {
+  RAPT_INNER static void values_from(const ValueSegment &of, const Int8Run *run, const Int8Run *last,
+                                     std::size_t keys, std::size_t column) {
     constexpr std::size_t columns = vectors * I::wide;
     for (; of.end - column >= columns; column += columns) {
       values_of<rows, vectors, true>(of, run, last, keys, column);

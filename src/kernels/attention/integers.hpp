@@ -7,6 +7,7 @@
 #include "contract/attention.hpp"
 #include "contract/int8_attention.hpp"
 #include "contract/integer_units.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/parts.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -39,16 +40,15 @@ float make_integers(const float *weights, const float *scales, std::int16_t *to)
   const batch zero(0.0f);
   batch product[vectors];
   typename I::Sums largest = I::zero();
-  unroll<vectors>([&](std::size_t i) __attribute__((always_inline)) {
+  unroll<vectors>([&](std::size_t i) RAPT_INNER {
     const batch weight = S::load(weights + i * S::width);
     product[i] = S::zero_where(S::equal(weight, zero), weight * S::load(scales + i * S::width));
     largest = I::greater_magnitude(largest, product[i]);
   });
   const rapt::IntegerUnits units(I::largest(largest), rapt::Int8Attention::largest);
   const batch inverse(units.inverse);
-  unroll<vectors>([&](std::size_t i) __attribute__((always_inline)) {
-    I::store_rounded(to + i * S::width, product[i] * inverse);
-  });
+  unroll<vectors>([&](std::size_t i)
+                      RAPT_INNER { I::store_rounded(to + i * S::width, product[i] * inverse); });
   return units.step;
 }
 
@@ -59,9 +59,8 @@ float make_integers(const float *weights, const float *scales, std::int16_t *to)
 // If the scales are contiguous, and there are 2 groups or a multiple of 4, they are transposed in registers.
 // One by one, the scales of a block of 128 dimensions in groups of 32 took 500 cycles for keys and values.
 template <class I, class At>
-[[gnu::always_inline]] inline void load_scales(At at, std::ptrdiff_t stride, std::size_t groups,
-                                               std::size_t first, std::size_t keys, float *to,
-                                               std::size_t pitch) {
+RAPT_INNER inline void load_scales(At at, std::ptrdiff_t stride, std::size_t groups, std::size_t first,
+                                   std::size_t keys, float *to, std::size_t pitch) {
   using S = simd<float>;
   using batch = typename S::batch;
   constexpr std::size_t unit = rapt::attention_page_unit, part = 4;
@@ -70,9 +69,8 @@ template <class I, class At>
     const std::size_t count = keys <= j ? 0 : keys - j < unit ? keys - j : unit;
     const float *from = count > 0 ? at(first + j) : nullptr;
     if (count == unit && dense && groups == 1) {
-      unroll<unit / S::width>([&](std::size_t i) __attribute__((always_inline)) {
-        S::store(to + j + i * S::width, S::load(from + i * S::width));
-      });
+      unroll<unit / S::width>(
+          [&](std::size_t i) RAPT_INNER { S::store(to + j + i * S::width, S::load(from + i * S::width)); });
     } else if (count == unit && dense && groups == 2) {
       for (std::size_t i = 0; i < unit; i += S::width, from += 2 * S::width) {
         const batch a = I::load_parts(from, 2 * part), b = I::load_parts(from + part, 2 * part);
@@ -83,12 +81,10 @@ template <class I, class At>
       for (std::size_t i = 0; i < unit; i += S::width, from += groups * S::width) {
         for (std::size_t g = 0; g < groups; g += part) {
           batch v[part];
-          unroll<part>([&](std::size_t k) __attribute__((always_inline)) {
-            v[k] = I::load_parts(from + k * groups + g, part * groups);
-          });
-          transpose_in_parts<S>(v);
           unroll<part>([&](std::size_t k)
-                           __attribute__((always_inline)) { S::store(to + (g + k) * pitch + j + i, v[k]); });
+                           RAPT_INNER { v[k] = I::load_parts(from + k * groups + g, part * groups); });
+          transpose_in_parts<S>(v);
+          unroll<part>([&](std::size_t k) RAPT_INNER { S::store(to + (g + k) * pitch + j + i, v[k]); });
         }
       }
     } else {
@@ -107,8 +103,8 @@ inline constexpr std::size_t scale_groups_at_once = 16;
 
 // Calls f(g, scales) for each scale group g of a block. `scales` has one scale per key.
 template <class I, class At, class F>
-[[gnu::always_inline]] inline void each_scale_group(At at, std::ptrdiff_t stride, std::size_t groups,
-                                                    std::size_t first, std::size_t keys, F f) {
+RAPT_INNER inline void each_scale_group(At at, std::ptrdiff_t stride, std::size_t groups, std::size_t first,
+                                        std::size_t keys, F f) {
   alignas(64) float scales[scale_groups_at_once][rapt::attention_block];
   for (std::size_t g = 0; g < groups; ++g) {
     const std::size_t in_turn = g % scale_groups_at_once;

@@ -24,6 +24,7 @@
 #include "contract/bf16_arithmetic.hpp"
 #include "contract/types.hpp"
 #include "kernels/attention/panels.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -47,7 +48,7 @@ using ValueK32 = K32Layout<2 * k32_terms, 1, k32_terms>;
 // Splits [begin, end) into groups of at most `most`, and calls f(first, count) for each, with a constant
 // count.
 template <std::size_t most, class F>
-[[gnu::always_inline]] inline void by_k32_depth(std::size_t begin, std::size_t end, F f) {
+RAPT_INNER inline void by_k32_depth(std::size_t begin, std::size_t end, F f) {
   for (; end - begin >= most; begin += most) f(begin, std::integral_constant<std::size_t, most>{});
   if constexpr (most > 1) by_k32_depth<most - 1>(begin, end, f);
 }
@@ -56,21 +57,20 @@ template <std::size_t most, class F>
 // element(right, the address of that vector). Chains begin with a product, so the sum may be -0 where chains
 // from +0 would give +0. It is then added to a result that began with +0, which -0 does not change.
 template <class Layout, std::size_t depth, std::size_t vectors, class Element>
-[[gnu::always_inline]] inline void sum_k32(std::size_t count, const float *left, const float *right,
-                                           Element element,
-                                           typename simd<float>::batch (&sum)[depth][vectors]) {
+RAPT_INNER inline void sum_k32(std::size_t count, const float *left, const float *right, Element element,
+                               typename simd<float>::batch (&sum)[depth][vectors]) {
   using S = simd<float>;
   using batch = typename S::batch;
   batch chain[2][depth][vectors];
-  const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<depth, vectors>(f); };
-  const auto take = [&](auto odd, auto begins) __attribute__((always_inline)) {
+  const auto each = [](auto f) RAPT_INNER { unroll_pairs<depth, vectors>(f); };
+  const auto take = [&](auto odd, auto begins) RAPT_INNER {
     batch l[vectors];
     const float *const from = left + odd * tile_pitch;
-    unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
+    unroll<vectors>([&](std::size_t v) RAPT_INNER {
       l[v] = S::load(from + v * S::width);
       S::keep_in_register(l[v]);
     });
-    each([&](std::size_t i, std::size_t v) __attribute__((always_inline)) {
+    each([&](std::size_t i, std::size_t v) RAPT_INNER {
       const batch r = element(right + i * Layout::to_item + odd * Layout::to_odd, from + v * S::width);
       batch &of = chain[odd][i][v];
       of = begins ? l[v] * r : S::fma(l[v], r, of);
@@ -78,13 +78,13 @@ template <class Layout, std::size_t depth, std::size_t vectors, class Element>
   };
   constexpr std::integral_constant<std::ptrdiff_t, 0> even{};
   constexpr std::integral_constant<std::ptrdiff_t, 1> odd{};
-  const auto next = [&]() __attribute__((always_inline)) {
+  const auto next = [&]() RAPT_INNER {
     left += 2 * tile_pitch;
     right += Layout::to_word;
   };
   take(even, std::true_type{});
   if (count == 1) [[unlikely]] {
-    each([&](std::size_t i, std::size_t v) __attribute__((always_inline)) { sum[i][v] = chain[0][i][v]; });
+    each([&](std::size_t i, std::size_t v) RAPT_INNER { sum[i][v] = chain[0][i][v]; });
     return;
   }
   take(odd, std::true_type{});
@@ -97,60 +97,56 @@ template <class Layout, std::size_t depth, std::size_t vectors, class Element>
   }
   if (count % 2 == 1) [[unlikely]]
     take(even, std::false_type{});
-  each([&](std::size_t i, std::size_t v) __attribute__((always_inline)) { sum[i][v] = chain[0][i][v] + chain[1][i][v]; });
+  each([&](std::size_t i, std::size_t v) RAPT_INNER { sum[i][v] = chain[0][i][v] + chain[1][i][v]; });
 }
 
 // Broadcasts an element. This is one `element` argument of sum_k32().
-inline constexpr auto plain_element = [](const float *right, const float *) __attribute__((always_inline)) {
-  return typename simd<float>::batch(*right);
-};
+inline constexpr auto plain_element = [](const float *right, const float *)
+                                          RAPT_INNER { return typename simd<float>::batch(*right); };
 
 // Adds the products of up to 32 dimensions to the scores of keys [begin, end). The caller sets FTZ and DAZ.
 // elements(j, depth) returns the elements of `depth` keys from j on. If is_last, finds each row's largest
 // score.
 template <class Layout, std::size_t vectors, class Elements>
-[[gnu::always_inline]] inline void add_k32_scores(const float *queries, std::size_t count, bool is_first,
-                                                  bool is_last, std::size_t begin, std::size_t end,
-                                                  Elements elements, float *scores, float *largest) {
+RAPT_INNER inline void add_k32_scores(const float *queries, std::size_t count, bool is_first, bool is_last,
+                                      std::size_t begin, std::size_t end, Elements elements, float *scores,
+                                      float *largest) {
   using S = simd<float>;
   using batch = typename S::batch;
-  by_k32_depth<3>(
-      begin, end, [&](std::size_t j, auto depth) __attribute__((always_inline)) {
-        batch sum[depth][vectors];
-        sum_k32<Layout>(count, queries, elements(j, depth), plain_element, sum);
-        const auto each = [&](auto f) __attribute__((always_inline)) {
-          unroll_pairs<depth, vectors>([&](std::size_t i, std::size_t v) __attribute__((always_inline)) {
-            f(i, v, scores + (j + i) * tile_pitch + v * S::width);
-          });
-        };
-        if (is_first) {  // turns -0 into +0
-          each([&](std::size_t i, std::size_t v, float *)
-                   __attribute__((always_inline)) { sum[i][v] = batch(0.0f) + sum[i][v]; });
-        } else {
-          each([&](std::size_t i, std::size_t v, float *at)
-                   __attribute__((always_inline)) { sum[i][v] = S::load(at) + sum[i][v]; });
-        }
-        each([&](std::size_t i, std::size_t v, float *at) __attribute__((always_inline)) { S::store(at, sum[i][v]); });
-        if (!is_last) return;
-        unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
-          batch max = S::load(largest + v * S::width);
-          unroll<depth>([&](std::size_t i) __attribute__((always_inline)) { max = S::max_number(sum[i][v], max); });
-          S::store(largest + v * S::width, max);
-        });
-      });
+  by_k32_depth<3>(begin, end, [&](std::size_t j, auto depth) RAPT_INNER {
+    batch sum[depth][vectors];
+    sum_k32<Layout>(count, queries, elements(j, depth), plain_element, sum);
+    const auto each = [&](auto f) RAPT_INNER {
+      unroll_pairs<depth, vectors>([&](std::size_t i, std::size_t v)
+                                       RAPT_INNER { f(i, v, scores + (j + i) * tile_pitch + v * S::width); });
+    };
+    if (is_first) {  // turns -0 into +0
+      each([&](std::size_t i, std::size_t v, float *) RAPT_INNER { sum[i][v] = batch(0.0f) + sum[i][v]; });
+    } else {
+      each([&](std::size_t i, std::size_t v, float *at) RAPT_INNER { sum[i][v] = S::load(at) + sum[i][v]; });
+    }
+    each([&](std::size_t i, std::size_t v, float *at) RAPT_INNER { S::store(at, sum[i][v]); });
+    if (!is_last) return;
+    unroll<vectors>([&](std::size_t v) RAPT_INNER {
+      batch max = S::load(largest + v * S::width);
+      unroll<depth>([&](std::size_t i) RAPT_INNER { max = S::max_number(sum[i][v], max); });
+      S::store(largest + v * S::width, max);
+    });
+  });
 }
 
 // Widens 32 elements, loaded as words of two. Stores the even elements first, then the odd ones.
-[[gnu::always_inline]] inline void widen_words(const rapt::BF16 *from, float *to) {
+RAPT_INNER inline void widen_words(const rapt::BF16 *from, float *to) {
   using S = simd<float>;
-  unroll<half_k32 / S::width>([&](std::size_t i) __attribute__((always_inline)) {
+  unroll<half_k32 / S::width>([&](std::size_t i) RAPT_INNER {
     const typename S::batch words = S::load(reinterpret_cast<const float *>(from) + i * S::width);
     S::store(to + i * S::width, S::lower_bf16(words));
     S::store(to + half_k32 + i * S::width, S::upper_bf16(words));
   });
 }
 // Does the work of widen_words() for only `count` elements at the end of a row.
-[[gnu::noinline]] inline void widen_last_words(const rapt::BF16 *from, std::size_t count, float *to) {
+[[gnu::noinline, gnu::flatten]] inline void widen_last_words(const rapt::BF16 *from, std::size_t count,
+                                                             float *to) {
   using S = simd<float>;
   for (std::size_t w = 0; 2 * w < count; w += S::width) {
     const auto words = S::load_first(reinterpret_cast<const float *>(from) + w, count / 2 - w);
@@ -169,23 +165,21 @@ constexpr std::size_t dim_of_k32(std::size_t i, bool is_whole) {
 
 // Adds weighted values of up to 32 keys to the results of vectors of rows, for up to 32 dimensions.
 template <std::size_t vectors, class Element, std::size_t most_depth>
-[[gnu::always_inline]] inline void add_k32_values(const float *weights, std::size_t count,
-                                                  const float *values, std::size_t dims, Element element,
-                                                  std::integral_constant<std::size_t, most_depth>,
-                                                  float *out) {
+RAPT_INNER inline void add_k32_values(const float *weights, std::size_t count, const float *values,
+                                      std::size_t dims, Element element,
+                                      std::integral_constant<std::size_t, most_depth>, float *out) {
   using S = simd<float>;
   using batch = typename S::batch;
-  by_k32_depth<most_depth>(
-      0, dims, [&](std::size_t d, auto depth) __attribute__((always_inline)) {
-        batch sum[depth][vectors];
-        sum_k32<ValueK32>(count, weights, values + d, element, sum);
-        unroll<depth>([&](std::size_t i) __attribute__((always_inline)) {
-          float *const to = out + dim_of_k32(d + i, dims == k32_terms) * tile_pitch;
-          unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
-            S::store(to + v * S::width, S::load(to + v * S::width) + sum[i][v]);
-          });
-        });
+  by_k32_depth<most_depth>(0, dims, [&](std::size_t d, auto depth) RAPT_INNER {
+    batch sum[depth][vectors];
+    sum_k32<ValueK32>(count, weights, values + d, element, sum);
+    unroll<depth>([&](std::size_t i) RAPT_INNER {
+      float *const to = out + dim_of_k32(d + i, dims == k32_terms) * tile_pitch;
+      unroll<vectors>([&](std::size_t v) RAPT_INNER {
+        S::store(to + v * S::width, S::load(to + v * S::width) + sum[i][v]);
       });
+    });
+  });
 }
 
 }  // namespace

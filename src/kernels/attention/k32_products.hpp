@@ -8,6 +8,7 @@
 #include "kernels/attention/broadcast_products.hpp"
 #include "kernels/attention/k32_panels.hpp"
 #include "kernels/flushes.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -49,23 +50,22 @@ class K32Products : public BroadcastProducts<StoredBlock<float>> {
   bool is_doubtful() const { return guard_.is_doubtful(); }
   void use_exact_products() { guard_.use_exact_products(); }
 
-  [[gnu::always_inline]] void scores(const Segment &segment, float *scores, float *largest) {
+  RAPT_INNER void scores(const Segment &segment, float *scores, float *largest) {
     if (guard_.is_exact()) [[unlikely]]
       return exact_scores(segment, scores, largest);
     const typename S::Flushing flushing;
-    by_vectors<float>(
-        segment, [&](auto vectors) __attribute__((always_inline)) {
-          scores_of<vectors>(segment, scores + segment.from, largest);
-        });
+    by_vectors<float>(segment, [&](auto vectors) RAPT_INNER {
+      scores_of<vectors>(segment, scores + segment.from, largest);
+    });
     guard_.note(flushing);
   }
 
-  [[gnu::always_inline]] void values(const Segment &segment, const float *weights, Before, const float *,
-                                     float *out, float *sums) {
+  RAPT_INNER void values(const Segment &segment, const float *weights, Before, const float *, float *out,
+                         float *sums) {
     add_values(segment, weights, nullptr, out, sums);
   }
-  [[gnu::always_inline]] void careful_values(const Segment &segment, const float *weights,
-                                             const float *exclusions, float *out, float *sums) {
+  RAPT_INNER void careful_values(const Segment &segment, const float *weights, const float *exclusions,
+                                 float *out, float *sums) {
     add_values(segment, weights, exclusions, out, sums);
   }
 
@@ -77,21 +77,20 @@ class K32Products : public BroadcastProducts<StoredBlock<float>> {
   static constexpr std::size_t block = rapt::attention_block;
 
   // `exclusions` is null unless the values of excluded keys may be NaN or infinite.
-  [[gnu::always_inline]] void add_values(const Segment &segment, const float *weights,
-                                         const float *exclusions, float *out, float *sums) {
+  RAPT_INNER void add_values(const Segment &segment, const float *weights, const float *exclusions,
+                             float *out, float *sums) {
     if (guard_.is_exact()) [[unlikely]]
       return exact_values(segment, weights, exclusions, out, sums);
     const typename S::Flushing flushing;
-    by_vectors<float>(
-        segment, [&](auto vectors) __attribute__((always_inline)) {
-          const float *const from = weights + segment.from;
-          if (exclusions) {
-            values_of<vectors, true>(segment, from, exclusions + segment.from, out + segment.from,
-                                     sums + segment.from);
-          } else {
-            values_of<vectors, false>(segment, from, nullptr, out + segment.from, sums + segment.from);
-          }
-        });
+    by_vectors<float>(segment, [&](auto vectors) RAPT_INNER {
+      const float *const from = weights + segment.from;
+      if (exclusions) {
+        values_of<vectors, true>(segment, from, exclusions + segment.from, out + segment.from,
+                                 sums + segment.from);
+      } else {
+        values_of<vectors, false>(segment, from, nullptr, out + segment.from, sums + segment.from);
+      }
+    });
     guard_.note(flushing);
   }
 
@@ -110,7 +109,7 @@ class K32Products : public BroadcastProducts<StoredBlock<float>> {
     return values_ + (widens_for_one_use ? 0 : j * padded(o_.v_dim) + d * k32);
   }
 
-  [[gnu::always_inline]] void widen_key(std::size_t j, std::size_t d, float *to) const {
+  RAPT_INNER void widen_key(std::size_t j, std::size_t d, float *to) const {
     const std::size_t count = terms(d, o_.qk_dim);
     if (count == k32) {
       widen_words(narrow_.k[j] + d, to);
@@ -126,7 +125,7 @@ class K32Products : public BroadcastProducts<StoredBlock<float>> {
     }
   }
   // Widens up to 32 dimensions of `count` values. 32 dimensions are stored even ones first, fewer in order.
-  [[gnu::always_inline]] void widen_values(std::size_t j, std::size_t count, std::size_t d) const {
+  RAPT_INNER void widen_values(std::size_t j, std::size_t count, std::size_t d) const {
     const std::size_t dims = terms(d, o_.v_dim);
     float *to = values_at(j, d);
     for (std::size_t i = 0; i < count; ++i, to += k32) {
@@ -142,28 +141,24 @@ class K32Products : public BroadcastProducts<StoredBlock<float>> {
   template <std::size_t vectors>
   [[gnu::noinline, gnu::flatten]] void scores_of(const Segment &segment, float *scores,
                                                  float *largest) const {
-    unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
+    unroll<vectors>([&](std::size_t v) RAPT_INNER {
       S::store(largest + v * S::width, batch(-std::numeric_limits<float>::infinity()));
     });
     for (std::size_t d = 0; d < o_.qk_dim; d += k32) {
-      const auto add = [&](auto layout, auto elements) __attribute__((always_inline)) {
+      const auto add = [&](auto layout, auto elements) RAPT_INNER {
         add_k32_scores<decltype(layout), vectors>(queries_ + segment.from + d * tile_pitch,
                                                   terms(d, o_.qk_dim), d == 0, d + k32 >= o_.qk_dim,
                                                   segment.begin, segment.end, elements, scores, largest);
       };
       if (o_.packed_keys) {
         if constexpr (widens_for_one_use) widen_packed_keys(d);
-        add(
-            PackedKeyK32(), [&](std::size_t j, auto)
-                                __attribute__((always_inline)) { return keys_at(d) + j; });
+        add(PackedKeyK32(), [&](std::size_t j, auto) RAPT_INNER { return keys_at(d) + j; });
       } else {
-        add(
-            KeyK32(), [&](std::size_t j, auto depth) __attribute__((always_inline)) {
-              if constexpr (!widens_for_one_use) return keys_at(d) + j * k32;
-              unroll<depth>([&](std::size_t i)
-                                __attribute__((always_inline)) { widen_key(j + i, d, keys_ + i * k32); });
-              return keys_;
-            });
+        add(KeyK32(), [&](std::size_t j, auto depth) RAPT_INNER {
+          if constexpr (!widens_for_one_use) return keys_at(d) + j * k32;
+          unroll<depth>([&](std::size_t i) RAPT_INNER { widen_key(j + i, d, keys_ + i * k32); });
+          return keys_;
+        });
       }
     }
   }
@@ -172,17 +167,17 @@ class K32Products : public BroadcastProducts<StoredBlock<float>> {
   [[gnu::noinline, gnu::flatten]] void values_of(const Segment &segment, const float *weights,
                                                  const float *exclusions, float *out, float *sums) const {
     constexpr std::integral_constant<std::size_t, careful ? 1 : 3> most_depth;
-    const auto seen = [&](const float *right, const float *weight) __attribute__((always_inline)) {
+    const auto seen = [&](const float *right, const float *weight) RAPT_INNER {
       const batch excluded = S::load(exclusions + (weight - weights)), zero(0.0f);
       return S::select(S::equal(excluded, zero), batch(*right), zero);
     };
-    const auto one = [](const float *, const float *) __attribute__((always_inline)) { return batch(1.0f); };
+    const auto one = [](const float *, const float *) RAPT_INNER { return batch(1.0f); };
     for (std::size_t j = segment.begin; j < segment.end; j += k32) {
       const std::size_t count = terms(j, segment.end);
       const float *const from = weights + j * tile_pitch;
       for (std::size_t d = 0; d < o_.v_dim; d += k32) {
         if constexpr (widens_for_one_use) widen_values(j, count, d);
-        const auto add = [&](auto element) __attribute__((always_inline)) {
+        const auto add = [&](auto element) RAPT_INNER {
           add_k32_values<vectors>(from, count, values_at(j, d), terms(d, o_.v_dim), element, most_depth,
                                   out + d * tile_pitch);
         };
@@ -194,7 +189,7 @@ class K32Products : public BroadcastProducts<StoredBlock<float>> {
       }
       batch sum[1][vectors];
       sum_k32<ValueK32>(count, from, from, one, sum);
-      unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
+      unroll<vectors>([&](std::size_t v) RAPT_INNER {
         S::store(sums + v * S::width, S::load(sums + v * S::width) + sum[0][v]);
       });
     }

@@ -7,6 +7,7 @@
 #include "kernels/attention/k32_rows.hpp"
 #include "kernels/attention/transposing_products.hpp"
 #include "kernels/flushes.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -45,12 +46,12 @@ class K32RowProducts : public TransposingProducts<rapt::BF16> {
     if (guard_.is_exact()) [[unlikely]]
       return exact_scores(first, keys, scores);
     const typename S::Flushing flushing;
-    const auto by_all_rows = [&](std::size_t r, auto count) __attribute__((always_inline)) {
+    const auto by_all_rows = [&](std::size_t r, auto count) RAPT_INNER {
       Rows::template scores<count>(queries_ + r * pitch_, pitch_, run, runs_.last(), keys, o_.qk_dim,
                                    scores + r * block);
     };
     if (o_.packed_keys) {
-      by_rows([&](std::size_t r, auto count) __attribute__((always_inline)) {
+      by_rows([&](std::size_t r, auto count) RAPT_INNER {
         Rows::template packed_scores<count>(queries_ + r * pitch_, pitch_, tile_.k<E>(first), run,
                                             runs_.last(), keys, o_.qk_dim, scores + r * block);
       });
@@ -70,7 +71,7 @@ class K32RowProducts : public TransposingProducts<rapt::BF16> {
       return exact_values(first, keys, weights, values, pitch, [](std::size_t, std::size_t) { return true; });
     }
     const typename S::Flushing flushing;
-    by_rows([&](std::size_t r, auto count) __attribute__((always_inline)) {
+    by_rows([&](std::size_t r, auto count) RAPT_INNER {
       Rows::template values<count>(weights + r * block, run, keys, runs_.last(), o_.v_dim, values + r * pitch,
                                    pitch);
     });
@@ -91,7 +92,7 @@ class K32RowProducts : public TransposingProducts<rapt::BF16> {
 
   // Calls f(first row, count) for groups of rows. The rows of a group share each load of a key or value.
   template <class F>
-  [[gnu::always_inline]] void by_rows(F f) const {
+  RAPT_INNER void by_rows(F f) const {
     const std::size_t rows = rows_.rows;
     if (rows == 1) return f(0, std::integral_constant<std::size_t, 1>{});
     if (rows == 2) return f(0, std::integral_constant<std::size_t, 2>{});

@@ -11,6 +11,7 @@
 #include "contract/bf16_arithmetic.hpp"
 #include "kernels/attention/lines_ahead.hpp"
 #include "kernels/attention/row_products.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -19,32 +20,8 @@ namespace {
 template <class Rows>
 struct WordRows {
   const Rows &rows;
-  [[gnu::always_inline]] const float *operator[](std::size_t i) const {
-    return reinterpret_cast<const float *>(rows[i]);
-  }
+  RAPT_INNER const float *operator[](std::size_t i) const { return reinterpret_cast<const float *>(rows[i]); }
 };
-
-// Splits the 32 dimensions at d into squares of S::width keys by S::width words, and calls f(rows, first
-// dimension) for each. A square that reaches past the last dimension is copied, and filled up with 0.
-template <class Rows, class F>
-[[gnu::always_inline]] inline void each_square(const Rows &rows, std::size_t d, std::size_t dim, F f) {
-  using S = simd<float>;
-  constexpr std::size_t width = S::width, words = 2 * width;
-  constexpr std::size_t k32 = rapt::Bf16Contract::k32;
-  alignas(64) rapt::BF16 copy[width * words];
-  for (std::size_t at = d; at < dim && at < d + k32; at += words) {
-    if (dim - at >= words) {
-      f(WordRows<Rows>{rows}, at);
-      continue;
-    }
-    std::memset(copy, 0, sizeof copy);
-    for (std::size_t r = 0; r < width; ++r) {
-      std::memcpy(copy + r * words, rows[r], (dim - at) * sizeof *copy);
-    }
-    const KeyRows<rapt::BF16, width> copies(copy, words);
-    f(WordRows<KeyRows<rapt::BF16, width>>{copies}, at);
-  }
-}
 
 // A strip is two vectors of a value's dimensions. If `whole`, one load of words brings both. Otherwise only
 // `left` elements exist, which are loaded as single elements.
@@ -53,7 +30,7 @@ struct ValueStrip {
   using S = simd<float>;
   using batch = typename S::batch;
 
-  [[gnu::always_inline]] static void load(const rapt::BF16 *from, std::size_t left, batch (&v)[2]) {
+  RAPT_INNER static void load(const rapt::BF16 *from, std::size_t left, batch (&v)[2]) {
     if constexpr (whole) {
       const batch words = S::load(reinterpret_cast<const float *>(from));
       v[0] = S::lower_bf16(words);
@@ -63,64 +40,122 @@ struct ValueStrip {
       v[1] = left > S::width ? S::load_first(from + S::width, left - S::width) : batch(0.0f);
     }
   }
-  [[gnu::always_inline]] static void add(batch a, batch b, std::size_t left, float *to) {
+  RAPT_INNER static void add(batch a, batch b, std::size_t left, float *to) {
     if constexpr (whole) S::interleave(a, b);
     S::store(to, S::load(to) + a);
     if (whole || left > S::width) S::store(to + S::width, S::load(to + S::width) + b);
   }
 };
 
+// The chains of the 32 dimensions at hand: one for even and one for odd dimensions.
+template <std::size_t rows>
+struct K32Chains {
+  using S = simd<float>;
+  using batch = typename S::batch;
+
+  RAPT_INNER K32Chains() {
+    unroll<rows>([&](std::size_t r) RAPT_INNER { even[r] = odd[r] = batch(0.0f); });
+  }
+  // Adds a square of S::width keys by S::width words. Queries begin with the square's first dimension.
+  template <class Square, class Lines>
+  RAPT_INNER void add(const Square &square, const float *query, std::size_t pitch, Lines &lines) {
+    S::each_transposed(WordRows<Square>{square}, 0, [&](auto i, batch words) RAPT_INNER {
+      if constexpr (i * S::width * 4 % 64 == 0) lines.template fetch<0, 1>();
+      const batch first = S::lower_bf16(words), second = S::upper_bf16(words);
+      unroll<rows>([&](std::size_t r) RAPT_INNER {
+        even[r] = S::fma(batch((query + r * pitch)[2 * i]), first, even[r]);
+        odd[r] = S::fma(batch((query + r * pitch)[2 * i + 1]), second, odd[r]);
+      });
+    });
+  }
+
+  batch even[rows], odd[rows];
+};
+
+// Copies the last `left` dimensions of a vector of rows to a square, and fills it up with 0.
+[[gnu::noinline, gnu::flatten]] inline void copy_last_words(const rapt::BF16 *const *row, std::size_t left,
+                                                            rapt::BF16 *copy) {
+  constexpr std::size_t width = simd<float>::width, words = 2 * width;
+  std::memset(copy, 0, width * words * sizeof *copy);
+  for (std::size_t i = 0; i < width; ++i) std::memcpy(copy + i * words, row[i], left * sizeof *copy);
+}
+
 struct K32Rows {
   // Sets scores[r][j] to the dot product of query r and key j. Queries are `pitch` elements apart, and padded
-  // with zeros to a multiple of 32.
+  // with zeros to a multiple of 32. last_scores() computes the keys after the last whole vector, and the dimensions
+  // after the last whole 32.
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void scores(const float *queries, std::size_t pitch,
                                                      const RowRun<rapt::BF16> *keys,
                                                      const RowRun<rapt::BF16> *last, std::size_t count,
                                                      std::size_t dim, float *scores) {
     using E = rapt::BF16;
-    constexpr std::size_t width = simd<float>::width;
+    using S = simd<float>;
+    using batch = typename S::batch;
+    constexpr std::size_t width = S::width, words = 2 * width, block = rapt::attention_block;
+    constexpr std::size_t k32 = rapt::Bf16Contract::k32;
     LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(keys, last);
     for (std::size_t j = 0; j < count; j += width) {
       if (j % RowRun<E>::rows == 0) fetch_pages<rows>(keys + j / RowRun<E>::rows, last);
-      if (count - j >= width) {
-        vector_scores<rows>(queries, pitch, KeyRows<E, width>(keys, j), lines, dim, scores + j);
-      } else {
-        vector_scores<rows>(queries, pitch, LastKeyRows<E, width>(keys, j, count - j), lines, dim,
-                            scores + j);
+      const std::size_t left = count - j < width ? count - j : width,
+                        whole = left < width ? 0 : dim / k32 * k32;
+      if (whole > 0) {
+        KeyRows<E, width> key_rows(keys, j);
+        batch total[rows];
+        unroll<rows>([&](std::size_t r) RAPT_INNER { total[r] = batch(0.0f); });
+        for (std::size_t d = 0; d < whole; d += k32) {
+          K32Chains<rows> chains;
+          for (std::size_t at = d; at < d + k32; at += words, key_rows.advance(words)) {
+            chains.add(key_rows, queries + at, pitch, lines);
+          }
+          unroll<rows>([&](std::size_t r)
+                           RAPT_INNER { total[r] = total[r] + (chains.even[r] + chains.odd[r]); });
+        }
+        unroll<rows>([&](std::size_t r) RAPT_INNER { S::store(scores + r * block + j, total[r]); });
       }
+      if (whole == dim) continue;
+      for (std::size_t d = whole; left == width && d < dim; d += words) {
+        for (std::size_t i = 0; i < width * width * 4 / 64; ++i) lines.fetch();
+      }
+      constexpr std::size_t at_once = 4;
+      unroll<(rows + at_once - 1) / at_once>([&](auto group) RAPT_INNER {
+        constexpr std::size_t r = group * at_once, some = rows - r < at_once ? rows - r : at_once;
+        last_scores<some>(queries + r * pitch, pitch, keys, j, left, whole, dim, scores + r * block + j);
+      });
     }
   }
-  template <std::size_t rows, class KeyRows, class Lines>
-  [[gnu::always_inline]] static void vector_scores(const float *queries, std::size_t pitch, KeyRows key_rows,
-                                                   Lines &lines, std::size_t dim, float *scores) {
+  // Adds the dimensions [from, dim) of `left` keys to the scores, or sets them if `from` is 0. scores() calls this for
+  // at most 4 queries at a time, so that the code exists for 1, 2 and 4 queries only.
+  template <std::size_t rows>
+  [[gnu::noinline, gnu::flatten]] static void last_scores(const float *queries, std::size_t pitch,
+                                                          const RowRun<rapt::BF16> *keys, std::size_t first,
+                                                          std::size_t left, std::size_t from, std::size_t dim,
+                                                          float *scores) {
+    using E = rapt::BF16;
     using S = simd<float>;
-    using batch = typename S::batch;
-    constexpr std::size_t width = S::width, k32 = rapt::Bf16Contract::k32;
-    batch total[rows];
-    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { total[r] = batch(0.0f); });
-    for (std::size_t d = 0; d < dim; d += k32) {
-      batch even[rows], odd[rows];
-      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { even[r] = odd[r] = batch(0.0f); });
-      each_square(
-          key_rows, d, dim, [&](auto square, std::size_t at) __attribute__((always_inline)) {
-            const float *const query = queries + at;
-            S::each_transposed(
-                square, 0, [&](auto i, batch words) __attribute__((always_inline)) {
-                  if constexpr (i * width * 4 % 64 == 0) lines.fetch();
-                  const batch first = S::lower_bf16(words), second = S::upper_bf16(words);
-                  unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
-                    even[r] = S::fma(batch((query + r * pitch)[2 * i]), first, even[r]);
-                    odd[r] = S::fma(batch((query + r * pitch)[2 * i + 1]), second, odd[r]);
-                  });
-                });
-            key_rows.advance(2 * width);
-          });
-      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { total[r] = total[r] + (even[r] + odd[r]); });
-    }
-    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
-      S::store(scores + r * rapt::attention_block, total[r]);
+    constexpr std::size_t width = S::width, words = 2 * width, block = rapt::attention_block;
+    constexpr std::size_t k32 = rapt::Bf16Contract::k32;
+    const E *row[width];
+    for (std::size_t i = 0; i < width; ++i) row[i] = row_of(keys, first + (i < left ? i : left - 1)) + from;
+    typename S::batch total[rows];
+    unroll<rows>([&](std::size_t r) RAPT_INNER {
+      total[r] = from == 0 ? typename S::batch(0.0f) : S::load(scores + r * block);
     });
+    NoLines lines;
+    for (std::size_t d = from; d < dim; d += k32) {
+      K32Chains<rows> chains;
+      for (std::size_t at = d; at < dim && at < d + k32; at += words) {
+        alignas(64) E copy[width * words];
+        if (dim - at < words) {
+          copy_last_words(row, dim - at, copy);
+          for (std::size_t i = 0; i < width; ++i) row[i] = copy + i * words;
+        }
+        chains.add(row, queries + at, pitch, lines);
+        for (std::size_t i = 0; i < width; ++i) row[i] += words;
+      }
+      unroll<rows>([&](std::size_t r) RAPT_INNER { total[r] = total[r] + (chains.even[r] + chains.odd[r]); });
+    }
+    unroll<rows>([&](std::size_t r) RAPT_INNER { S::store(scores + r * block, total[r]); });
   }
 
   // Does the work of scores() for packed keys, whose dimension d is at keys + 64 d.
@@ -137,21 +172,20 @@ struct K32Rows {
     constexpr std::size_t together = rows >= 4 ? 1 : 2;
     LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(run, last);
     for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
-    const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<together, rows>(f); };
+    const auto each = [](auto f) RAPT_INNER { unroll_pairs<together, rows>(f); };
     for (std::size_t j = 0; j < count; j += together * S::width) {
       batch total[together][rows];
-      each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) { total[g][r] = batch(0.0f); });
+      each([&](std::size_t g, std::size_t r) RAPT_INNER { total[g][r] = batch(0.0f); });
       for (std::size_t d = 0; d < dim; d += k32) {
         batch chain[2][together][rows];
-        each([&](std::size_t g, std::size_t r)
-                 __attribute__((always_inline)) { chain[0][g][r] = chain[1][g][r] = batch(0.0f); });
+        each([&](std::size_t g, std::size_t r) RAPT_INNER { chain[0][g][r] = chain[1][g][r] = batch(0.0f); });
         const std::size_t terms = dim - d < k32 ? dim - d : k32;
-        const auto take = [&](std::size_t i, batch(&of)[together][rows]) __attribute__((always_inline)) {
+        const auto take = [&](std::size_t i, batch(&of)[together][rows]) RAPT_INNER {
           batch element[together];
-          unroll<together>([&](std::size_t g) __attribute__((always_inline)) {
+          unroll<together>([&](std::size_t g) RAPT_INNER {
             element[g] = S::load(keys + (d + i) * block + j + g * S::width);
           });
-          each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
+          each([&](std::size_t g, std::size_t r) RAPT_INNER {
             of[g][r] = S::fma(batch((queries + r * pitch)[d + i]), element[g], of[g][r]);
           });
         };
@@ -160,31 +194,28 @@ struct K32Rows {
           take(i, chain[0]);
           if (i + 1 < terms) take(i + 1, chain[1]);
         }
-        each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
-          total[g][r] = total[g][r] + (chain[0][g][r] + chain[1][g][r]);
-        });
+        each([&](std::size_t g, std::size_t r)
+                 RAPT_INNER { total[g][r] = total[g][r] + (chain[0][g][r] + chain[1][g][r]); });
       }
-      each([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
-        S::store(scores + r * block + j + g * S::width, total[g][r]);
-      });
+      each([&](std::size_t g, std::size_t r)
+               RAPT_INNER { S::store(scores + r * block + j + g * S::width, total[g][r]); });
     }
   }
 
   // Adds the weighted values of a block to values[r][d ...], for `strips` strips (ValueStrip) of dimensions.
   template <std::size_t rows, std::size_t strips, bool whole>
-  [[gnu::always_inline]] static void values_of(const float *weights, const RowRun<rapt::BF16> *value,
-                                               std::size_t keys,
-                                               LinesAhead<rapt::BF16, rows, Cache::l1> &lines, std::size_t d,
-                                               std::size_t left, float *values, std::size_t pitch) {
+  RAPT_INNER static void values_of(const float *weights, const RowRun<rapt::BF16> *value, std::size_t keys,
+                                   LinesAhead<rapt::BF16, rows, Cache::l1> &lines, std::size_t d,
+                                   std::size_t left, float *values, std::size_t pitch) {
     using S = simd<float>;
     using batch = typename S::batch;
     using E = rapt::BF16;
     constexpr std::size_t block = rapt::attention_block, k32 = rapt::Bf16Contract::k32;
     constexpr std::size_t strip = 2 * S::width, size = RowRun<E>::rows;
-    const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<rows, strips>(f); };
+    const auto each = [](auto f) RAPT_INNER { unroll_pairs<rows, strips>(f); };
     for (std::size_t first = 0; first < keys; first += k32) {
       batch chain[2][rows][strips][2];
-      each([&](std::size_t r, std::size_t s) __attribute__((always_inline)) {
+      each([&](std::size_t r, std::size_t s) RAPT_INNER {
         chain[0][r][s][0] = chain[0][r][s][1] = chain[1][r][s][0] = chain[1][r][s][1] = batch(0.0f);
       });
       const std::size_t k32_end = keys - first < k32 ? keys : first + k32;
@@ -193,12 +224,12 @@ struct K32Rows {
         const std::size_t end = k32_end - j < size ? k32_end : j + size;
         const E *from = value->first + d;
         RowsAhead<E, rows> ahead(value, lines, d);
-        const auto take = [&](std::size_t i, batch(&of)[rows][strips][2]) __attribute__((always_inline)) {
-          unroll<strips>([&](auto s) __attribute__((always_inline)) {
+        const auto take = [&](std::size_t i, batch(&of)[rows][strips][2]) RAPT_INNER {
+          unroll<strips>([&](auto s) RAPT_INNER {
             if constexpr (s * strip * 2 % 64 == 0) ahead.fetch(s * strip * 2);
             batch v[2];
             ValueStrip<whole>::load(from + s * strip, left, v);
-            unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+            unroll<rows>([&](std::size_t r) RAPT_INNER {
               const batch weight((weights + r * block)[i]);
               of[r][s][0] = S::fma(weight, v[0], of[r][s][0]);
               of[r][s][1] = S::fma(weight, v[1], of[r][s][1]);
@@ -214,7 +245,7 @@ struct K32Rows {
         }
         if (i < end) take(i, chain[0]);
       }
-      each([&](std::size_t r, std::size_t s) __attribute__((always_inline)) {
+      each([&](std::size_t r, std::size_t s) RAPT_INNER {
         ValueStrip<whole>::add(chain[0][r][s][0] + chain[1][r][s][0], chain[0][r][s][1] + chain[1][r][s][1],
                                left, values + r * pitch + d + s * strip);
       });
@@ -222,11 +253,9 @@ struct K32Rows {
   }
 
   template <std::size_t rows, std::size_t strips>
-  [[gnu::always_inline]] static void values_from(const float *weights, const RowRun<rapt::BF16> *value,
-                                                 std::size_t keys,
-                                                 LinesAhead<rapt::BF16, rows, Cache::l1> &lines,
-                                                 std::size_t d, std::size_t dim, float *values,
-                                                 std::size_t pitch) {
+  RAPT_INNER static void values_from(const float *weights, const RowRun<rapt::BF16> *value, std::size_t keys,
+                                     LinesAhead<rapt::BF16, rows, Cache::l1> &lines, std::size_t d,
+                                     std::size_t dim, float *values, std::size_t pitch) {
     constexpr std::size_t strip = 2 * simd<float>::width;
     for (; dim - d >= strips * strip; d += strips * strip) {
       values_of<rows, strips, true>(weights, value, keys, lines, d, 0, values, pitch);
@@ -238,9 +267,9 @@ struct K32Rows {
     }
   }
   template <std::size_t rows>
-  [[gnu::noinline]] static void values(const float *weights, const RowRun<rapt::BF16> *value,
-                                       std::size_t keys, const RowRun<rapt::BF16> *last, std::size_t dim,
-                                       float *values, std::size_t pitch) {
+  [[gnu::noinline, gnu::flatten]] static void values(const float *weights, const RowRun<rapt::BF16> *value,
+                                                     std::size_t keys, const RowRun<rapt::BF16> *last,
+                                                     std::size_t dim, float *values, std::size_t pitch) {
     // Four accumulators per row and strip must be in registers.
     constexpr std::size_t registers = simd<float>::registers == 32 ? 16 : 8;
     constexpr std::size_t strips = rows * 4 >= registers ? 1 : registers / (rows * 4);

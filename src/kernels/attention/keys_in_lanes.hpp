@@ -16,6 +16,7 @@
 #include "kernels/attention/row_values.hpp"
 #include "kernels/attention/score_formula.hpp"
 #include "kernels/attention/tile_rows.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/lane_index.hpp"
 
 namespace {
@@ -150,11 +151,9 @@ class KeysInLanes {
       const std::size_t count = now.keys - j;
       const batch index = S::load(lane_index<A>) + batch(static_cast<A>(j));
       formula.template make<true>(
-          score, excluded, [&](auto) __attribute__((always_inline)) { return index; },
-          [&](auto) __attribute__((always_inline)) { return S::load_first(bias + j, count); },
-          mask != nullptr,
-          [&](auto) __attribute__((always_inline)) { return S::load_flags(mask + j, count); },
-          [](auto, batch) {});
+          score, excluded, [&](auto) RAPT_INNER { return index; },
+          [&](auto) RAPT_INNER { return S::load_first(bias + j, count); }, mask != nullptr,
+          [&](auto) RAPT_INNER { return S::load_flags(mask + j, count); }, [](auto, batch) {});
       S::store(row + j, score[0]);
       max = S::max_number(score[0], max);
     }
@@ -162,9 +161,7 @@ class KeysInLanes {
   }
 
   static A largest_of(const A *row) {
-    const auto score = [&](std::size_t j) __attribute__((always_inline)) {
-      return S::load(row + j * S::width);
-    };
+    const auto score = [&](std::size_t j) RAPT_INNER { return S::load(row + j * S::width); };
     return S::fold_max(largest_score<A>({0, block / S::width}, score));
   }
 

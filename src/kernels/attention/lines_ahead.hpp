@@ -19,6 +19,7 @@
 #include <cstdint>
 
 #include "contract/attention.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -35,7 +36,7 @@ inline constexpr std::size_t runs_per_block = rapt::attention_block / rapt::atte
 
 // Returns row i of consecutive runs.
 template <class E>
-[[gnu::always_inline]] inline const E *row_of(const RowRun<E> *runs, std::size_t i) {
+RAPT_INNER inline const E *row_of(const RowRun<E> *runs, std::size_t i) {
   constexpr std::size_t rows = RowRun<E>::rows;
   const RowRun<E> &run = runs[i / rows];
   return run.first + run.stride * static_cast<std::ptrdiff_t>(i % rows);
@@ -51,7 +52,7 @@ template <class E>
 //   the same, all lines of a run at once to L2, none to L1      | 208      | 2030
 //   stride of 1040 floats                                       | 164      | 1700
 template <class E>
-[[gnu::always_inline]] inline bool rows_share_sets(const RowRun<E> &run) {
+RAPT_INNER inline bool rows_share_sets(const RowRun<E> &run) {
   return static_cast<std::uintptr_t>(run.stride) * sizeof(E) % 4096 == 0;
 }
 
@@ -62,14 +63,13 @@ inline constexpr std::size_t runs_ahead = queries <= 4 ? 2 : 4;
 
 // Returns the i-th run after `run`, or the last one.
 template <class E>
-[[gnu::always_inline]] inline const RowRun<E> *run_after(const RowRun<E> *run, std::size_t i,
-                                                         const RowRun<E> *last) {
+RAPT_INNER inline const RowRun<E> *run_after(const RowRun<E> *run, std::size_t i, const RowRun<E> *last) {
   return static_cast<std::size_t>(last - run) > i ? run + i : last;
 }
 
 // Prefetches a line. Rows past the last key have no valid pointers, so the address is an integer.
 template <Cache cache>
-[[gnu::always_inline]] inline void fetch_line(std::uintptr_t at, bool to_l2 = false) {
+RAPT_INNER inline void fetch_line(std::uintptr_t at, bool to_l2 = false) {
   if constexpr (cache == Cache::l1) {
     if (to_l2) [[unlikely]]
       return fetch_line<Cache::l2>(at);
@@ -79,7 +79,7 @@ template <Cache cache>
 
 // Prefetches the lines that are `far` bytes after the lines of a run to L2.
 template <class E>
-[[gnu::noinline]] void fetch_far_lines(const RowRun<E> &run) {
+[[gnu::noinline, gnu::flatten]] void fetch_far_lines(const RowRun<E> &run) {
   constexpr std::uintptr_t line = 64;
   __asm__ volatile("");  // else gcc 12 drops the call, as a prefetch changes nothing
   const bool dense = run.stride == static_cast<std::ptrdiff_t>(run.dim);
@@ -94,7 +94,7 @@ template <class E>
 // queries the hardware prefetchers have enough time without this. With 8 queries per key/value head and keys
 // in L3, it would cost 2 to 6 %.
 template <std::size_t queries, class E>
-[[gnu::always_inline]] inline void fetch_pages(const RowRun<E> *run, const RowRun<E> *last) {
+RAPT_INNER inline void fetch_pages(const RowRun<E> *run, const RowRun<E> *last) {
   if (run->far != 0) [[unlikely]]
     return fetch_far_lines(*run);
   if constexpr (queries > 4) return;
@@ -124,7 +124,7 @@ class LinesAhead {
   // Prefetches line `i` of a group of `lines` lines. The address is updated once per group, so that a line
   // costs little more than its prefetch. The last group of a row may reach past its end.
   template <std::size_t i = 0, std::size_t lines = 1>
-  [[gnu::always_inline]] void fetch() {
+  RAPT_INNER void fetch() {
     static_assert(i < lines);
     fetch_line<cache>(at_ + i * line, to_l2_);
     if constexpr (i + 1 == lines) {
@@ -138,14 +138,14 @@ class LinesAhead {
  private:
   static constexpr std::uintptr_t line = 64;
 
-  [[gnu::always_inline]] void next_row() {
+  RAPT_INNER void next_row() {
     at_ += skip_;
     end_ += skip_ + row_;
     if (--left_ > 0) return;
     if (run_ < last_) ++run_;
     begin();
   }
-  [[gnu::always_inline]] void begin() {
+  RAPT_INNER void begin() {
     at_ = reinterpret_cast<std::uintptr_t>(run_->first);
     row_ = run_->dim * sizeof(E);
     to_l2_ = rows_share_sets(*run_);
@@ -178,14 +178,14 @@ class RowsAhead {
     stride_ = static_cast<std::uintptr_t>(of.stride) * sizeof(E);
     to_l2_ = rows_share_sets(of);
   }
-  [[gnu::always_inline]] void fetch(std::uintptr_t bytes) {
+  RAPT_INNER void fetch(std::uintptr_t bytes) {
     if constexpr (queries <= 4) {
       fetch_line<Cache::l1>(at_ + bytes, to_l2_);
     } else {
       lines_.fetch();
     }
   }
-  [[gnu::always_inline]] void next_row() { at_ += stride_; }
+  RAPT_INNER void next_row() { at_ += stride_; }
 
  private:
   Lines &lines_;

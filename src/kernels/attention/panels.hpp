@@ -7,6 +7,7 @@
 
 #include "contract/attention.hpp"
 #include "contract/types.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -30,15 +31,14 @@ struct RowsToFetch {
 
 // Adds vector v of `row` times element(i) to sum[i][v].
 template <class A, std::size_t depth, std::size_t vectors, class Element>
-[[gnu::always_inline]] inline void add_outer_product(const A *row, Element element,
-                                                     typename simd<A>::batch (&sum)[depth][vectors]) {
+RAPT_INNER inline void add_outer_product(const A *row, Element element,
+                                         typename simd<A>::batch (&sum)[depth][vectors]) {
   using S = simd<A>;
   typename S::batch v[vectors];
-  unroll<vectors>([&](std::size_t i) __attribute__((always_inline)) { v[i] = S::load(row + i * S::width); });
-  unroll<depth>([&](std::size_t i) __attribute__((always_inline)) {
+  unroll<vectors>([&](std::size_t i) RAPT_INNER { v[i] = S::load(row + i * S::width); });
+  unroll<depth>([&](std::size_t i) RAPT_INNER {
     const typename S::batch factor(element(i));
-    unroll<vectors>([&](std::size_t j)
-                        __attribute__((always_inline)) { sum[i][j] = S::fma(v[j], factor, sum[i][j]); });
+    unroll<vectors>([&](std::size_t j) RAPT_INNER { sum[i][j] = S::fma(v[j], factor, sum[i][j]); });
   });
 }
 
@@ -52,31 +52,28 @@ template <class A, std::size_t depth, std::size_t vectors, class Element>
 //   AVX-512, keys in L3, GFLOP/s         | no prefetch 154 | a block at once 145 | this one 165
 //   AVX2, 512 tokens, share of the peak  | a line at a time 76 %                 | four lines 80 %
 template <class A, std::size_t vectors, std::size_t depth, class E>
-[[gnu::always_inline]] inline void panel_scores(const A *queries, const E *const *keys, std::ptrdiff_t step,
-                                                std::size_t dim, RowsToFetch<E> fetch, A *scores,
-                                                typename simd<A>::batch (&max)[vectors]) {
+RAPT_INNER inline void panel_scores(const A *queries, const E *const *keys, std::ptrdiff_t step,
+                                    std::size_t dim, RowsToFetch<E> fetch, A *scores,
+                                    typename simd<A>::batch (&max)[vectors]) {
   using S = simd<A>;
   using batch = typename S::batch;
   batch score[depth][vectors];
   const E *key[depth];
-  unroll<depth>([&](std::size_t j) __attribute__((always_inline)) { key[j] = keys[j]; });
-  unroll_pairs<depth, vectors>([&](std::size_t j, std::size_t v)
-                                   __attribute__((always_inline)) { score[j][v] = batch(A(0)); });
+  unroll<depth>([&](std::size_t j) RAPT_INNER { key[j] = keys[j]; });
+  unroll_pairs<depth, vectors>([&](std::size_t j, std::size_t v) RAPT_INNER { score[j][v] = batch(A(0)); });
   std::ptrdiff_t at_key = 0;
   constexpr std::size_t line = 64 / sizeof(E), piece = S::fetches_by_line ? line : 4 * line;
   for (std::size_t d = 0; d < dim;) {
     const std::size_t end = dim - d < piece ? dim : d + piece;
     for (std::size_t at = d; at < end && at < fetch.dim; at += line) {
-      unroll<depth>([&](std::size_t j)
-                        __attribute__((always_inline)) { __builtin_prefetch(fetch.rows[j] + at, 0, 2); });
+      unroll<depth>([&](std::size_t j) RAPT_INNER { __builtin_prefetch(fetch.rows[j] + at, 0, 2); });
     }
     for (; d < end; ++d, queries += tile_pitch, at_key += step) {
       add_outer_product<A>(
-          queries, [&](auto j) __attribute__((always_inline)) { return rapt::widened(key[j][at_key]); },
-          score);
+          queries, [&](auto j) RAPT_INNER { return rapt::widened(key[j][at_key]); }, score);
     }
   }
-  unroll_pairs<depth, vectors>([&](std::size_t j, std::size_t v) __attribute__((always_inline)) {
+  unroll_pairs<depth, vectors>([&](std::size_t j, std::size_t v) RAPT_INNER {
     max[v] = S::max_number(score[j][v], max[v]);
     S::store(scores + j * tile_pitch + v * S::width, score[j][v]);
   });
@@ -85,15 +82,14 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
 // Computes the dot products of the keys [begin, end) of a block with vectors of rows, and each row's largest.
 // It overwrites the scores of up to 7 keys after the last one.
 template <class A, std::size_t vectors, class E>
-[[gnu::noinline]] void tile_scores(const A *queries, const E *const *keys, std::ptrdiff_t step,
-                                   std::size_t dim, RowsToFetch<E> fetch, std::size_t begin, std::size_t end,
-                                   A *scores, A *largest) {
+[[gnu::noinline, gnu::flatten]] void tile_scores(const A *queries, const E *const *keys, std::ptrdiff_t step,
+                                                 std::size_t dim, RowsToFetch<E> fetch, std::size_t begin,
+                                                 std::size_t end, A *scores, A *largest) {
   using S = simd<A>;
   constexpr std::size_t depth = panel_depth<A, vectors>;
   typename S::batch max[vectors];
-  unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
-    max[v] = typename S::batch(-std::numeric_limits<A>::infinity());
-  });
+  unroll<vectors>([&](std::size_t v)
+                      RAPT_INNER { max[v] = typename S::batch(-std::numeric_limits<A>::infinity()); });
   std::size_t j = begin;
   for (; end - j >= depth; j += depth) {
     panel_scores<A, vectors, depth>(queries, keys + j, step, dim, RowsToFetch<E>{fetch.rows + j, fetch.dim},
@@ -111,7 +107,7 @@ template <class A, std::size_t vectors, class E>
       panel_scores<A, vectors, depth>(queries, last, step, dim, none, scores + j * tile_pitch, max);
     }
   }
-  unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) { S::store(largest + v * S::width, max[v]); });
+  unroll<vectors>([&](std::size_t v) RAPT_INNER { S::store(largest + v * S::width, max[v]); });
 }
 
 // Says what happens to earlier results when a block's values are added.
@@ -131,33 +127,32 @@ struct LinesToFetch {
 // Adds weight[j][row] * (value j)[d] for each key j, in key order, to out[d][row] for `depth` dimensions.
 // `before` says whether out is first dropped or rescaled.
 template <class A, std::size_t vectors, std::size_t depth, class E>
-[[gnu::always_inline]] inline void panel_values(const A *weights, const E *const *values, std::size_t d,
-                                                std::size_t keys, Before before, const A *rescale, A *out,
-                                                LinesToFetch<E> fetch) {
+RAPT_INNER inline void panel_values(const A *weights, const E *const *values, std::size_t d, std::size_t keys,
+                                    Before before, const A *rescale, A *out, LinesToFetch<E> fetch) {
   using S = simd<A>;
   using batch = typename S::batch;
   batch sum[depth][vectors];
-  const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<depth, vectors>(f); };
+  const auto each = [](auto f) RAPT_INNER { unroll_pairs<depth, vectors>(f); };
   if (before == Before::dropped) {
-    each([&](std::size_t i, std::size_t v) __attribute__((always_inline)) { sum[i][v] = batch(A(0)); });
+    each([&](std::size_t i, std::size_t v) RAPT_INNER { sum[i][v] = batch(A(0)); });
   } else {
     each([&](std::size_t i, std::size_t v)
-             __attribute__((always_inline)) { sum[i][v] = S::load(out + i * tile_pitch + v * S::width); });
+             RAPT_INNER { sum[i][v] = S::load(out + i * tile_pitch + v * S::width); });
   }
   if (before == Before::rescaled) {
-    unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
+    unroll<vectors>([&](std::size_t v) RAPT_INNER {
       const batch factor = S::load(rescale + v * S::width);
-      unroll<depth>([&](std::size_t i) __attribute__((always_inline)) { sum[i][v] = sum[i][v] * factor; });
+      unroll<depth>([&](std::size_t i) RAPT_INNER { sum[i][v] = sum[i][v] * factor; });
     });
   }
   for (std::size_t j = 0; j < keys; ++j, weights += tile_pitch) {
     if ((j & fetch.between) == 0) __builtin_prefetch(*fetch.rows++ + fetch.at, 0, 2);
     const E *value = values[j] + d;
     add_outer_product<A>(
-        weights, [&](auto i) __attribute__((always_inline)) { return rapt::widened(value[i]); }, sum);
+        weights, [&](auto i) RAPT_INNER { return rapt::widened(value[i]); }, sum);
   }
   each([&](std::size_t i, std::size_t v)
-           __attribute__((always_inline)) { S::store(out + i * tile_pitch + v * S::width, sum[i][v]); });
+           RAPT_INNER { S::store(out + i * tile_pitch + v * S::width, sum[i][v]); });
 }
 
 // One line of every row is prefetched during this many calls of panel_values(). So all lines are prefetched
@@ -167,12 +162,13 @@ constexpr std::size_t steps_per_line = 8 / sizeof(E);
 
 // Calls panel_values() for all dimensions. The prefetches are spread evenly over the keys of the block.
 template <class A, std::size_t vectors, class E>
-[[gnu::noinline]] void tile_values(const A *weights, const E *const *values, std::size_t keys, Before before,
-                                   const A *rescale, std::size_t dim, A *out, RowsToFetch<E> fetch) {
+[[gnu::noinline, gnu::flatten]] void tile_values(const A *weights, const E *const *values, std::size_t keys,
+                                                 Before before, const A *rescale, std::size_t dim, A *out,
+                                                 RowsToFetch<E> fetch) {
   constexpr std::size_t depth = panel_depth<A, vectors>, per_line = steps_per_line<E>;
   const std::size_t keys_per_fetch = per_line * fetch.panels;
   std::size_t d = 0, steps = 0;
-  const auto step = [&](auto count) __attribute__((always_inline)) {
+  const auto step = [&](auto count) RAPT_INNER {
     const std::size_t at = steps / per_line * (64 / sizeof(E));
     LinesToFetch<E> lines{values, d, ~std::size_t{0}};
     if (at < fetch.dim) {

@@ -21,6 +21,7 @@
 #include "kernels/attention/tile_weights.hpp"
 #include "kernels/attention/weight.hpp"
 #include "kernels/vector/fold.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -37,7 +38,7 @@ class PlainRule {
 
   explicit PlainRule(const TileRows<A> &rows) : rows_(rows) {}
 
-  [[gnu::always_inline]] bool update_max(Sums &sums, std::size_t r, batch block_max) {
+  RAPT_INNER bool update_max(Sums &sums, std::size_t r, batch block_max) {
     const batch before = S::load(sums.max + r);
     const batch max = S::max_number(block_max, before);
     const batch from = reference_of<A>(max);
@@ -50,23 +51,22 @@ class PlainRule {
 
   // `column` has the scores of the vector of rows at r. Key j's are at column + j * tile_pitch. Weights
   // outside of [begin, end) become 0.
-  [[gnu::always_inline]] void weigh_rows(Sums &sums, std::size_t r, A *column, std::size_t begin,
-                                         std::size_t end) const {
+  RAPT_INNER void weigh_rows(Sums &sums, std::size_t r, A *column, std::size_t begin, std::size_t end) const {
     add_sums(sums, r,
              tile_weights<A>(column, begin, end, S::load(reference + r), S::load(rows_.to_log2 + r),
                              S::load(rows_.cutoff + r)));
   }
 
-  [[gnu::always_inline]] void weigh_row(Sums &sums, std::size_t r, A *row) const {
+  RAPT_INNER void weigh_row(Sums &sums, std::size_t r, A *row) const {
     const batch from(reference[r]), to_log2(rows_.to_log2[r]), cutoff(rows_.cutoff[r]);
     batch weights[block / S::width];
-    unroll<block / S::width>([&](std::size_t i) __attribute__((always_inline)) {
+    unroll<block / S::width>([&](std::size_t i) RAPT_INNER {
       weights[i] = Weight<A>()(S::load(row + i * S::width) - from, to_log2, cutoff);
       S::store(row + i * S::width, weights[i]);
     });
     sums.sum[r] = fused(sums.sum[r], rescale[r], fold_lanes<A>(weights));
   }
-  [[gnu::always_inline]] void add_sums(Sums &sums, std::size_t r, batch of_block) const {
+  RAPT_INNER void add_sums(Sums &sums, std::size_t r, batch of_block) const {
     S::store(sums.sum + r, S::fma(S::load(sums.sum + r), S::load(rescale + r), of_block));
   }
 

@@ -8,6 +8,7 @@
 #include "call/element.hpp"
 #include "kernels/attention/final_factors.hpp"
 #include "kernels/attention/tile_rows.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -28,7 +29,7 @@ struct TileTask {
 
   // Stores the results of all rows, and returns whether one is NaN. Partial results never contain -0.
   template <class Way>
-  [[gnu::always_inline]] bool store(const Way &way) const {
+  RAPT_INNER bool store(const Way &way) const {
     if (is_whole) {
       const FinalFactors<A> factors(tile, rows, way.sums());
       return rapt::with_element<A>(tile.options().out_type, [&](auto element) {
@@ -50,7 +51,7 @@ struct TileTask {
 // computes the task again with exact products. If a NaN may come from an excluded key's value, computes it
 // again without the values of excluded keys.
 template <class Way, class A>
-[[gnu::always_inline]] inline void compute_and_store(Way &way, const TileTask<A> &task) {
+RAPT_INNER inline void compute_and_store(Way &way, const TileTask<A> &task) {
   const auto compute = [&] {
     way.run(task.begin(), task.end());
     return task.store(way);

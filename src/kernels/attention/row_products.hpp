@@ -9,6 +9,7 @@
 #include "contract/attention.hpp"
 #include "contract/types.hpp"
 #include "kernels/attention/lines_ahead.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -29,22 +30,19 @@ template <class A, std::size_t rows, class E>
   for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
   for (std::size_t j = 0; j < count; j += together * S::width) {
     batch score[together][rows];
-    unroll_pairs<together, rows>([&](std::size_t g, std::size_t r)
-                                     __attribute__((always_inline)) { score[g][r] = batch(A(0)); });
+    unroll_pairs<together, rows>([&](std::size_t g, std::size_t r) RAPT_INNER { score[g][r] = batch(A(0)); });
     const E *key = keys + j;
     for (std::size_t d = 0; d < dim; ++d, key += block) {
       if constexpr (rows > 2) lines.fetch();
       batch element[together];
-      unroll<together>([&](std::size_t g)
-                           __attribute__((always_inline)) { element[g] = S::load(key + g * S::width); });
-      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+      unroll<together>([&](std::size_t g) RAPT_INNER { element[g] = S::load(key + g * S::width); });
+      unroll<rows>([&](std::size_t r) RAPT_INNER {
         const batch query((queries + r * dim)[d]);
-        unroll<together>([&](std::size_t g) __attribute__((always_inline)) {
-          score[g][r] = S::fma(query, element[g], score[g][r]);
-        });
+        unroll<together>([&](std::size_t g)
+                             RAPT_INNER { score[g][r] = S::fma(query, element[g], score[g][r]); });
       });
     }
-    unroll_pairs<together, rows>([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
+    unroll_pairs<together, rows>([&](std::size_t g, std::size_t r) RAPT_INNER {
       S::store(scores + r * block + j + g * S::width, score[g][r]);
     });
   }
@@ -56,26 +54,25 @@ template <class E, std::size_t count>
 class KeyRows {
  public:
   KeyRows(const RowRun<E> *keys, std::size_t from) : KeyRows(keys->stride) {
-    unroll<runs>([&](auto run) __attribute__((always_inline)) {
-      set<run>(row_of(keys, from + run * RowRun<E>::rows), keys->stride);
-    });
+    unroll<runs>([&](auto run)
+                     RAPT_INNER { set<run>(row_of(keys, from + run * RowRun<E>::rows), keys->stride); });
   }
   // This constructor is for contiguous rows of `width` elements each.
   KeyRows(const E *rows, std::ptrdiff_t width) : KeyRows(width) {
-    unroll<runs>([&](auto run) __attribute__((always_inline)) {
+    unroll<runs>([&](auto run) RAPT_INNER {
       set<run>(rows + run * RowRun<E>::rows * static_cast<std::size_t>(width), width);
     });
   }
 
-  [[gnu::always_inline]] const E *operator[](std::size_t i) const {
+  RAPT_INNER const E *operator[](std::size_t i) const {
     const std::size_t of_run = i % RowRun<E>::rows, fours = of_run / 4;
     const E *row = first_[i / RowRun<E>::rows][of_run % 4];
     asm("" : "+r"(row));  // without this gcc computes a pointer per row, and keeps them on the stack
     const std::ptrdiff_t distance = fours == 3 ? twelve_ : static_cast<std::ptrdiff_t>(fours) * four_;
     return reinterpret_cast<const E *>(reinterpret_cast<const char *>(row) + distance);
   }
-  [[gnu::always_inline]] void advance(std::size_t elements) {
-    unroll<runs * pointers>([&](std::size_t i) __attribute__((always_inline)) {
+  RAPT_INNER void advance(std::size_t elements) {
+    unroll<runs * pointers>([&](std::size_t i) RAPT_INNER {
       const E *&row = first_[i / pointers][i % pointers];
       row += elements;
       asm("" : "+r"(row));
@@ -90,8 +87,8 @@ class KeyRows {
   explicit KeyRows(std::ptrdiff_t stride)
       : four_(4 * stride * static_cast<std::ptrdiff_t>(sizeof(E))), twelve_(3 * four_) {}
   template <std::size_t run>
-  [[gnu::always_inline]] void set(const E *row, std::ptrdiff_t stride) {
-    unroll<pointers>([&](std::size_t i) __attribute__((always_inline)) {
+  RAPT_INNER void set(const E *row, std::ptrdiff_t stride) {
+    unroll<pointers>([&](std::size_t i) RAPT_INNER {
       first_[run][i] = row;
       if (i + 1 < pointers) row += stride;
     });
@@ -108,8 +105,8 @@ class LastKeyRows {
   LastKeyRows(const RowRun<E> *keys, std::size_t from, std::size_t left) {
     for (std::size_t i = 0; i < count; ++i) row_[i] = row_of(keys, from + (i < left ? i : left - 1));
   }
-  [[gnu::always_inline]] const E *operator[](std::size_t i) const { return row_[i] + at_; }
-  [[gnu::always_inline]] void advance(std::size_t elements) { at_ += elements; }
+  RAPT_INNER const E *operator[](std::size_t i) const { return row_[i] + at_; }
+  RAPT_INNER void advance(std::size_t elements) { at_ += elements; }
 
  private:
   const E *row_[count];
@@ -120,69 +117,84 @@ template <class Rows>
 struct RowsFrom {
   const Rows &rows;
   std::size_t first;
-  [[gnu::always_inline]] auto operator[](std::size_t i) const { return rows[first + i]; }
+  RAPT_INNER auto operator[](std::size_t i) const { return rows[first + i]; }
 };
 
-// Computes scores like packed_row_scores(), but for `vectors` vectors of keys that are not packed. Squares of
-// keys are transposed in registers and multiplied there.
-template <class A, std::size_t rows, std::size_t vectors, class KeyRows, class Lines>
-[[gnu::always_inline]] inline void transposed_scores(const A *queries, KeyRows key_rows, Lines &lines,
-                                                     std::size_t dim, A *scores) {
+// Sets columns[i][j] to dimension i of row j, for the last `left` dimensions of a vector of rows. One copy of
+// this code serves all numbers of queries: the compiler's time for the scores is a third less.
+template <class A, class E>
+[[gnu::noinline, gnu::flatten]] void last_columns(const E *const *row, std::size_t left,
+                                                  A (*columns)[simd<A>::width]) {
+  using S = simd<A>;
+  typename S::batch column[S::width];
+  unroll<S::width>([&](std::size_t r) RAPT_INNER { column[r] = S::load_first(row[r], left); });
+  S::transpose(column);
+  unroll<S::width>([&](std::size_t i) RAPT_INNER { S::store(columns[i], column[i]); });
+}
+
+// Multiplies a square of a vector of keys and as many dimensions by the queries' dimensions from `queries` on.
+// The accumulators are a parameter, because gcc 12 leaves them in memory if lambdas in lambdas capture them.
+template <class A, std::size_t rows, class Square, class Lines>
+RAPT_INNER inline void add_square(const Square &square, const A *queries, std::size_t dim, Lines &lines,
+                                  typename simd<A>::batch (&score)[rows]) {
   using S = simd<A>;
   using batch = typename S::batch;
-  using E = std::remove_cvref_t<decltype(*key_rows[0])>;
+  using E = std::remove_cvref_t<decltype(*square[0])>;
   constexpr std::size_t lines_of_square = S::width * S::width * sizeof(E) / 64,
                         group = lines_of_square < 1   ? 1
                                 : lines_of_square < 4 ? lines_of_square
                                                       : 4;
+  batch query[rows];
+  if constexpr (MultipliesByLane<S>) {
+    unroll<rows>([&](std::size_t r) RAPT_INNER { query[r] = S::load(queries + r * dim); });
+  }
+  S::each_transposed(square, 0, [&](auto i, batch key) RAPT_INNER {
+    constexpr std::size_t bytes = i * S::width * sizeof(E);
+    if constexpr (bytes % 64 == 0) lines.template fetch<bytes / 64 % group, group>();
+    unroll<rows>([&](std::size_t r) RAPT_INNER {
+      if constexpr (MultipliesByLane<S>) {
+        score[r] = S::template fma_by_lane<i>(query[r], key, score[r]);
+      } else {
+        score[r] = S::fma(batch((queries + r * dim)[i]), key, score[r]);
+      }
+    });
+  });
+}
+
+// Computes scores like packed_row_scores(), but for `vectors` vectors of keys that are not packed. Squares of
+// keys are transposed in registers and multiplied there.
+template <class A, std::size_t rows, std::size_t vectors, class KeyRows, class Lines>
+RAPT_INNER inline void transposed_scores(const A *queries, KeyRows key_rows, Lines &lines, std::size_t dim,
+                                         A *scores) {
+  using S = simd<A>;
+  using batch = typename S::batch;
+  using E = std::remove_cvref_t<decltype(*key_rows[0])>;
   batch score[vectors][rows];
-  unroll_pairs<vectors, rows>([&](std::size_t g, std::size_t r)
-                                  __attribute__((always_inline)) { score[g][r] = batch(A(0)); });
+  unroll_pairs<vectors, rows>([&](std::size_t g, std::size_t r) RAPT_INNER { score[g][r] = batch(A(0)); });
   std::size_t d = 0;
   for (; dim - d >= S::width; d += S::width) {
     const A *at = queries + d;
-    batch query[rows];
-    if constexpr (MultipliesByLane<S>) {
-      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) { query[r] = S::load(queries + r * dim + d); });
-    }
-    unroll<vectors>([&](std::size_t g) __attribute__((always_inline)) {
+    unroll<vectors>([&](std::size_t g) RAPT_INNER {
       if constexpr (vectors > 1)
         asm("" : "+r"(at));  // without this gcc spills the broadcasts between vectors
-      S::each_transposed(
-          RowsFrom<KeyRows>{key_rows, g * S::width},
-          0, [&](auto i, batch key) __attribute__((always_inline)) {
-            constexpr std::size_t bytes = i * S::width * sizeof(E);
-            if constexpr (bytes % 64 == 0) lines.template fetch<bytes / 64 % group, group>();
-            if constexpr (MultipliesByLane<S>) {
-              unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
-                score[g][r] = S::template fma_by_lane<i>(query[r], key, score[g][r]);
-              });
-            } else {
-              unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
-                score[g][r] = S::fma(batch((at + r * dim)[i]), key, score[g][r]);
-              });
-            }
-          });
+      add_square<A, rows>(RowsFrom<KeyRows>{key_rows, g * S::width}, at, dim, lines, score[g]);
     });
     key_rows.advance(S::width);
   }
   if (d < dim) {
-    unroll<vectors>([&](std::size_t g) __attribute__((always_inline)) {
-      batch column[S::width];
-      unroll<S::width>([&](std::size_t r) __attribute__((always_inline)) {
-        column[r] = S::load_first(key_rows[g * S::width + r], dim - d);
-      });
-      S::transpose(column);
+    unroll<vectors>([&](std::size_t g) RAPT_INNER {
+      const E *row[S::width];
+      unroll<S::width>([&](std::size_t r) RAPT_INNER { row[r] = key_rows[g * S::width + r]; });
       alignas(64) A columns[S::width][S::width];
-      unroll<S::width>([&](std::size_t i) __attribute__((always_inline)) { S::store(columns[i], column[i]); });
+      last_columns(row, dim - d, columns);
       for (std::size_t i = 0; i < dim - d; ++i) {
-        unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+        unroll<rows>([&](std::size_t r) RAPT_INNER {
           score[g][r] = S::fma(batch((queries + r * dim + d)[i]), S::load(columns[i]), score[g][r]);
         });
       }
     });
   }
-  unroll_pairs<vectors, rows>([&](std::size_t g, std::size_t r) __attribute__((always_inline)) {
+  unroll_pairs<vectors, rows>([&](std::size_t g, std::size_t r) RAPT_INNER {
     S::store(scores + r * rapt::attention_block + g * S::width, score[g][r]);
   });
 }
@@ -191,12 +203,12 @@ template <class A, std::size_t rows, std::size_t vectors, class KeyRows, class L
 // transposition, and the CPU can begin the next call's chains while these wait.
 inline constexpr std::size_t most_chained_keys = 4;
 template <class A, std::size_t rows>
-[[gnu::always_inline]] inline void chained_scores(const A *queries, const RowRun<A> *keys, std::size_t first,
-                                                  std::size_t left, std::size_t dim, A *scores) {
+RAPT_INNER inline void chained_scores(const A *queries, const RowRun<A> *keys, std::size_t first,
+                                      std::size_t left, std::size_t dim, A *scores) {
   const LastKeyRows<A, most_chained_keys> key(keys, first, left);
   A score[rows][most_chained_keys] = {};
   for (std::size_t d = 0; d < dim; ++d) {
-    unroll<rows * most_chained_keys>([&](auto i) __attribute__((always_inline)) {
+    unroll<rows * most_chained_keys>([&](auto i) RAPT_INNER {
       constexpr std::size_t r = i / most_chained_keys, j = i % most_chained_keys;
       score[r][j] = std::fma(queries[r * dim + d], key[j][d], score[r][j]);
     });
@@ -204,6 +216,23 @@ template <class A, std::size_t rows>
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t j = 0; j < left; ++j) scores[r * rapt::attention_block + first + j] = score[r][j];
   }
+}
+
+// Prefetches nothing: no keys follow the last ones.
+struct NoLines {
+  template <std::size_t, std::size_t>
+  RAPT_INNER void fetch() {}
+};
+
+// Computes the scores of the last keys, up to a vector. row_scores() calls this for at most 4 queries at a time,
+// so that the code exists for 1 to 4 queries only.
+template <class A, std::size_t rows, class E>
+[[gnu::noinline, gnu::flatten]] void last_scores(const A *queries, const RowRun<E> *keys, std::size_t first,
+                                                 std::size_t left, std::size_t dim, A *scores) {
+  using S = simd<A>;
+  const LastKeyRows<E, S::width> last_rows(keys, first, left);
+  NoLines lines;
+  transposed_scores<A, rows, 1>(queries, last_rows, lines, dim, scores + first);
 }
 
 // Computes the scores of keys that are not packed. With few rows, two vectors of keys alternate: while the
@@ -222,7 +251,7 @@ template <class A, std::size_t rows, class E>
   constexpr std::size_t together = vectors * S::width;
   LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(keys, last);
   std::size_t j = 0;
-  const auto fetch = [&](std::size_t keys_at_once) __attribute__((always_inline)) {
+  const auto fetch = [&](std::size_t keys_at_once) RAPT_INNER {
     for (std::size_t i = 0; i < keys_at_once; i += RowRun<E>::rows) {
       if ((j + i) % RowRun<E>::rows == 0) fetch_pages<rows>(keys + (j + i) / RowRun<E>::rows, last);
     }
@@ -245,8 +274,11 @@ template <class A, std::size_t rows, class E>
   }
   if (j < count) {
     fetch(S::width);
-    const LastKeyRows<E, S::width> last_rows(keys, j, count - j);
-    transposed_scores<A, rows, 1>(queries, last_rows, lines, dim, scores + j);
+    constexpr std::size_t at_once = 4;
+    unroll<(rows + at_once - 1) / at_once>([&](auto group) RAPT_INNER {
+      constexpr std::size_t r = group * at_once, some = rows - r < at_once ? rows - r : at_once;
+      last_scores<A, some>(queries + r * dim, keys, j, count - j, dim, scores + r * rapt::attention_block);
+    });
   }
 }
 
@@ -254,19 +286,17 @@ template <class A, std::size_t rows, class E>
 // It does this for `vectors` vectors of dimensions from d on. The last vector has `tail` elements unless it
 // is `whole`.
 template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
-[[gnu::always_inline]] inline void row_values_of(const A *weights, const RowRun<E> *value, std::size_t keys,
-                                                 LinesAhead<E, rows, Cache::l1> &lines, const A *rescale,
-                                                 std::size_t d, std::size_t tail, A *values,
-                                                 std::size_t pitch) {
+RAPT_INNER inline void row_values_of(const A *weights, const RowRun<E> *value, std::size_t keys,
+                                     LinesAhead<E, rows, Cache::l1> &lines, const A *rescale, std::size_t d,
+                                     std::size_t tail, A *values, std::size_t pitch) {
   using S = simd<A>;
   using batch = typename S::batch;
   constexpr std::size_t block = rapt::attention_block, size = RowRun<E>::rows;
   batch sum[rows][vectors];
-  unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+  unroll<rows>([&](std::size_t r) RAPT_INNER {
     const batch factor(rescale[r]);
-    unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
-      sum[r][v] = S::load(values + r * pitch + d + v * S::width) * factor;
-    });
+    unroll<vectors>([&](std::size_t v)
+                        RAPT_INNER { sum[r][v] = S::load(values + r * pitch + d + v * S::width) * factor; });
   });
   for (std::size_t j = 0; j < keys; j += size, ++value) {
     if (d == 0) fetch_pages<rows>(value, lines.last());
@@ -277,14 +307,13 @@ template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
     if constexpr (whole && MultipliesByLane<S>) {  // one load has the weights of several keys
       for (; end - i >= S::width; i += S::width) {
         batch weight[rows];
-        unroll<rows>([&](std::size_t r)
-                         __attribute__((always_inline)) { weight[r] = S::load(weights + r * block + i); });
-        unroll<S::width>([&](auto k) __attribute__((always_inline)) {
-          unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+        unroll<rows>([&](std::size_t r) RAPT_INNER { weight[r] = S::load(weights + r * block + i); });
+        unroll<S::width>([&](auto k) RAPT_INNER {
+          unroll<vectors>([&](auto v) RAPT_INNER {
             constexpr std::size_t bytes = v * S::width * sizeof(E);
             if constexpr (bytes % 64 == 0) ahead.fetch(bytes);
             const batch element = S::load(from + v * S::width);
-            unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+            unroll<rows>([&](std::size_t r) RAPT_INNER {
               sum[r][v] = S::template fma_by_lane<k>(weight[r], element, sum[r][v]);
             });
           });
@@ -295,31 +324,27 @@ template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
     }
     for (; i < end; ++i, from += value->stride, ahead.next_row()) {
       batch element[vectors];
-      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto v) RAPT_INNER {
         constexpr std::size_t bytes = v * S::width * sizeof(E);
         if constexpr (bytes % 64 == 0) ahead.fetch(bytes);
         element[v] = whole || v + 1 < vectors ? S::load(from + v * S::width)
                                               : S::load_first(from + v * S::width, tail);
       });
-      unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+      unroll<rows>([&](std::size_t r) RAPT_INNER {
         const batch weight((weights + r * block)[i]);
-        unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
-          sum[r][v] = S::fma(weight, element[v], sum[r][v]);
-        });
+        unroll<vectors>([&](std::size_t v) RAPT_INNER { sum[r][v] = S::fma(weight, element[v], sum[r][v]); });
       });
     }
   }
-  unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v) __attribute__((always_inline)) {
-    S::store(values + r * pitch + d + v * S::width, sum[r][v]);
-  });
+  unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
+                                  RAPT_INNER { S::store(values + r * pitch + d + v * S::width, sum[r][v]); });
 }
 
 // Calls row_values_of() for all dimensions from d on, first `vectors` vectors at a time, then fewer.
 template <class A, std::size_t rows, std::size_t vectors, class E>
-[[gnu::always_inline]] inline void row_values_from(const A *weights, const RowRun<E> *value, std::size_t keys,
-                                                   LinesAhead<E, rows, Cache::l1> &lines, const A *rescale,
-                                                   std::size_t d, std::size_t dim, A *values,
-                                                   std::size_t pitch) {
+RAPT_INNER inline void row_values_from(const A *weights, const RowRun<E> *value, std::size_t keys,
+                                       LinesAhead<E, rows, Cache::l1> &lines, const A *rescale, std::size_t d,
+                                       std::size_t dim, A *values, std::size_t pitch) {
   constexpr std::size_t width = simd<A>::width;
   for (; dim - d >= vectors * width; d += vectors * width) {
     row_values_of<A, rows, vectors, true>(weights, value, keys, lines, rescale, d, 0, values, pitch);
@@ -331,9 +356,9 @@ template <class A, std::size_t rows, std::size_t vectors, class E>
   }
 }
 template <class A, std::size_t rows, class E>
-[[gnu::noinline]] void row_values(const A *weights, const RowRun<E> *value, std::size_t keys,
-                                  const RowRun<E> *last, const A *rescale, std::size_t dim, A *values,
-                                  std::size_t pitch) {
+[[gnu::noinline, gnu::flatten]] void row_values(const A *weights, const RowRun<E> *value, std::size_t keys,
+                                                const RowRun<E> *last, const A *rescale, std::size_t dim,
+                                                A *values, std::size_t pitch) {
   // Accumulators for this many vectors per row leave registers for an element and a weight. Keeping a few
   // accumulators in memory costs less than another pass over the values. With MultipliesByLane, each row has
   // a vector of weights, so 8 rows leave registers for only two vectors.

@@ -7,6 +7,7 @@
 #include "contract/attention.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/weight.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -29,15 +30,15 @@ struct RowSums {
 // Returns the score that is subtracted from a row's scores. It is `max`, but 0 if that is -inf, because -inf
 // - -inf would be NaN.
 template <class A>
-[[gnu::always_inline]] inline typename simd<A>::batch reference_of(typename simd<A>::batch max) {
+RAPT_INNER inline typename simd<A>::batch reference_of(typename simd<A>::batch max) {
   using S = simd<A>;
   using batch = typename S::batch;
   return S::select(S::equal(max, batch(-std::numeric_limits<A>::infinity())), batch(A(0)), max);
 }
 
 template <class A>
-[[gnu::always_inline]] inline typename simd<A>::batch weight_of(const TileRows<A> &rows, std::size_t r,
-                                                                typename simd<A>::batch distance) {
+RAPT_INNER inline typename simd<A>::batch weight_of(const TileRows<A> &rows, std::size_t r,
+                                                    typename simd<A>::batch distance) {
   return Weight<A>()(distance, simd<A>::load(rows.to_log2 + r), simd<A>::load(rows.cutoff + r));
 }
 

@@ -24,6 +24,7 @@
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/tile_scores.hpp"
 #include "kernels/attention/tile_values.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -76,7 +77,7 @@ class RowsInLanes {
 
   // Stores row r's finished values to address(r). Returns whether one is NaN.
   template <class Address>
-  [[gnu::always_inline]] bool store(const FinalFactors<A> &factors, Address address) const {
+  RAPT_INNER bool store(const FinalFactors<A> &factors, Address address) const {
     return values_[0].store(factors, address);
   }
 

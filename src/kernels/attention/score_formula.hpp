@@ -6,6 +6,7 @@
 
 #include "call/attention_tile.hpp"
 #include "kernels/attention/tile_rows.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/not_below_all.hpp"
 #include "kernels/vector/tanh.hpp"
 #include "kernels/vector/unroll.hpp"
@@ -31,7 +32,7 @@ struct ScoreFormula {
         cap(rows.cap) {}
 
   // Returns which of the keys with these indices a row does not see.
-  [[gnu::always_inline]] mask outside(batch index) const {
+  RAPT_INNER mask outside(batch index) const {
     return S::either(S::less(index, from), S::negate(S::less(index, to)));
   }
 
@@ -41,39 +42,33 @@ struct ScoreFormula {
   // are excluded too.
   template <bool bounded, std::size_t count, class Index, class Bias, class Masked, class Seen,
             class TakeTanh>
-  [[gnu::always_inline]] void make(batch (&score)[count], mask (&excluded)[count], Index index, Bias bias,
-                                   Masked masked, Seen seen, TakeTanh on_tanh) const {
+  RAPT_INNER void make(batch (&score)[count], mask (&excluded)[count], Index index, Bias bias, Masked masked,
+                       Seen seen, TakeTanh on_tanh) const {
     const batch minus_infinity(-std::numeric_limits<A>::infinity()), zero(A(0));
-    const auto each = [](auto f) __attribute__((always_inline)) { unroll<count>(f); };
+    const auto each = [](auto f) RAPT_INNER { unroll<count>(f); };
     if (has_cap) {
-      each([&](std::size_t i) __attribute__((always_inline)) {
+      each([&](std::size_t i) RAPT_INNER {
         const batch tanh = tanh_of<A>(score[i] * factor);
         on_tanh(i, tanh);
         score[i] = cap * tanh;
       });
     }
     if (has_slopes) {
-      each([&](std::size_t i)
-               __attribute__((always_inline)) { score[i] = S::fma(slope, distance + index(i), score[i]); });
+      each([&](std::size_t i) RAPT_INNER { score[i] = S::fma(slope, distance + index(i), score[i]); });
     }
-    each([&](std::size_t i) __attribute__((always_inline)) {
-      excluded[i] = bounded ? outside(index(i)) : S::less(zero, zero);
-    });
+    each([&](std::size_t i) RAPT_INNER { excluded[i] = bounded ? outside(index(i)) : S::less(zero, zero); });
     if (has_bias) {  // a bias of -inf excludes its key
-      each([&](std::size_t i) __attribute__((always_inline)) {
+      each([&](std::size_t i) RAPT_INNER {
         const batch added = bias(i);
         excluded[i] = S::either(excluded[i], S::equal(added, minus_infinity));
         score[i] = not_below_all<A>(score[i], S::fma(added, from_natural, score[i]));
       });
     }
     if (masked) {
-      each([&](std::size_t i)
-               __attribute__((always_inline)) { excluded[i] = S::either(excluded[i], S::negate(seen(i))); });
+      each([&](std::size_t i) RAPT_INNER { excluded[i] = S::either(excluded[i], S::negate(seen(i))); });
     }
     if (bounded || masked || has_bias) {
-      each([&](std::size_t i) __attribute__((always_inline)) {
-        score[i] = S::select(excluded[i], minus_infinity, score[i]);
-      });
+      each([&](std::size_t i) RAPT_INNER { score[i] = S::select(excluded[i], minus_infinity, score[i]); });
     }
   }
 };
@@ -81,14 +76,12 @@ struct ScoreFormula {
 // Returns the largest of score(j) for the keys j of a range, or -inf if the range is empty. There are four
 // partial maxima, because a single one would be a chain of 4 cycles per key.
 template <class A, class Score>
-[[gnu::always_inline]] inline typename simd<A>::batch largest_score(AttentionTile::Range keys, Score score) {
+RAPT_INNER inline typename simd<A>::batch largest_score(AttentionTile::Range keys, Score score) {
   using S = simd<A>;
   typename S::batch max[4];
   for (auto &largest : max) largest = typename S::batch(-std::numeric_limits<A>::infinity());
-  by_fours(
-      keys.first, keys.end, [&](std::size_t j, auto k) __attribute__((always_inline)) {
-        max[k] = S::max_number(score(j), max[k]);
-      });
+  by_fours(keys.first, keys.end,
+           [&](std::size_t j, auto k) RAPT_INNER { max[k] = S::max_number(score(j), max[k]); });
   return S::max(S::max(max[0], max[1]), S::max(max[2], max[3]));
 }
 

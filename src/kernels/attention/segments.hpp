@@ -5,6 +5,7 @@
 
 #include "contract/attention.hpp"
 #include "kernels/attention/tile_rows.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -93,7 +94,7 @@ class Segments {
 
 // Calls f(n) with the number of vectors in a segment's rows as a constant n.
 template <class A, class F>
-[[gnu::always_inline]] inline void by_vectors(const Segment &segment, F f) {
+RAPT_INNER inline void by_vectors(const Segment &segment, F f) {
   using S = simd<A>;
   const std::size_t vectors = (segment.to - segment.from) / S::width;
   if (vectors == 1) return f(std::integral_constant<std::size_t, 1>{});

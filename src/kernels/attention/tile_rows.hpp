@@ -6,6 +6,7 @@
 #include "call/attention_scale.hpp"
 #include "call/attention_tile.hpp"
 #include "kernels/attention/block.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -106,8 +107,8 @@ struct TileRows {
 
  private:
   template <class... T>
-  [[gnu::always_inline]] void repeat_last(T (&...all)[with_copies]) const {
-    const auto repeat = [&](auto &one) __attribute__((always_inline)) {
+  RAPT_INNER void repeat_last(T (&...all)[with_copies]) const {
+    const auto repeat = [&](auto &one) RAPT_INNER {
       const auto last = one[rows - 1];
       for (std::size_t i = 0; i < S::width - 1; ++i) one[rows + i] = last;
     };

@@ -9,6 +9,7 @@
 #include "kernels/attention/panels.hpp"
 #include "kernels/attention/score_formula.hpp"
 #include "kernels/attention/tile_rows.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/transposed.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -43,8 +44,8 @@ class TileScores {
   // see. Returns each row's largest score. `excludes` says that one of the rows does not see all keys that
   // were multiplied. If the dot products are the scores, returns largest().
   template <class Largest>
-  [[gnu::always_inline]] batch complete(std::size_t r, std::size_t first, const SeenKeys &seen, bool excludes,
-                                        Largest largest) {
+  RAPT_INNER batch complete(std::size_t r, std::size_t first, const SeenKeys &seen, bool excludes,
+                            Largest largest) {
     const bool masked = o_.mask && load_mask(r, first, seen.any.first, seen.any.end);
     if (rows_.has_formula || masked || exclusions) return make(r, first, seen, masked);
     if (excludes) return exclude(r, first, seen);
@@ -57,16 +58,15 @@ class TileScores {
   batch exclude(std::size_t r, std::size_t first, const SeenKeys &seen) const {
     const ScoreFormula<A> formula = formula_of(r, first);
     A *const column = scores_ + r;
-    return largest_score<A>(
-        seen.any, [&](std::size_t key) __attribute__((always_inline)) {
-          batch score = S::load(column + key * tile_pitch);
-          if (key < seen.all.first || key >= seen.all.end) {
-            const auto excluded = formula.outside(batch(static_cast<A>(key)));
-            score = S::select(excluded, batch(-std::numeric_limits<A>::infinity()), score);
-            S::store(column + key * tile_pitch, score);
-          }
-          return score;
-        });
+    return largest_score<A>(seen.any, [&](std::size_t key) RAPT_INNER {
+      batch score = S::load(column + key * tile_pitch);
+      if (key < seen.all.first || key >= seen.all.end) {
+        const auto excluded = formula.outside(batch(static_cast<A>(key)));
+        score = S::select(excluded, batch(-std::numeric_limits<A>::infinity()), score);
+        S::store(column + key * tile_pitch, score);
+      }
+      return score;
+    });
   }
 
   // Loads the mask's bits for a vector of rows and the block at `first`. Returns whether the mask excludes
@@ -160,35 +160,33 @@ class TileScores {
   // Computes the scores of `count` keys from `key` on. Every lane of `first_index` is `key`. The keys share
   // the branches, but each has a separate maximum, because one maximum would be a chain of 4 cycles per key.
   template <bool bounded, bool masked, std::size_t count>
-  [[gnu::always_inline]] void make_keys(const ScoreFormula<A> &formula, std::size_t r, std::size_t key,
-                                        batch first_index, const Square &bias, batch (&max)[together]) const {
+  RAPT_INNER void make_keys(const ScoreFormula<A> &formula, std::size_t r, std::size_t key, batch first_index,
+                            const Square &bias, batch (&max)[together]) const {
     const batch minus_infinity(-std::numeric_limits<A>::infinity()), zero(A(0));
     const std::size_t at = key * tile_pitch + r;
-    const auto each = [](auto f) __attribute__((always_inline)) { unroll<count>(f); };
+    const auto each = [](auto f) RAPT_INNER { unroll<count>(f); };
     batch score[count];
     typename S::mask excluded[count];
-    each([&](std::size_t i) __attribute__((always_inline)) { score[i] = S::load(scores_ + at + i * tile_pitch); });
+    each([&](std::size_t i) RAPT_INNER { score[i] = S::load(scores_ + at + i * tile_pitch); });
     formula.template make<bounded>(
         score, excluded,
-        [&](auto i)
-            __attribute__((always_inline)) { return first_index + batch(static_cast<A>(std::size_t{i})); },
-        [&](auto i) __attribute__((always_inline)) { return S::load(bias.row[key % S::width + i]); },
+        [&](auto i) RAPT_INNER { return first_index + batch(static_cast<A>(std::size_t{i})); },
+        [&](auto i) RAPT_INNER { return S::load(bias.row[key % S::width + i]); },
         std::bool_constant<masked>(),
-        [&](auto i) __attribute__((always_inline)) {
-          return S::bit_set(seen_[(key + i) / word_bits], Word{1} << (key + i) % word_bits);
-        },
-        [&](auto i, batch tanh) __attribute__((always_inline)) {
+        [&](auto i)
+            RAPT_INNER { return S::bit_set(seen_[(key + i) / word_bits], Word{1} << (key + i) % word_bits); },
+        [&](auto i, batch tanh) RAPT_INNER {
           if (slopes) S::store(slopes + at + i * tile_pitch, S::fnma(tanh, tanh, batch(A(1))));
         });
     if (bounded || masked || rows_.has_formula) {
-      each([&](std::size_t i) __attribute__((always_inline)) { S::store(scores_ + at + i * tile_pitch, score[i]); });
+      each([&](std::size_t i) RAPT_INNER { S::store(scores_ + at + i * tile_pitch, score[i]); });
     }
     if (exclusions) {
-      each([&](std::size_t i) __attribute__((always_inline)) {
+      each([&](std::size_t i) RAPT_INNER {
         S::store(exclusions + at + i * tile_pitch, S::select(excluded[i], minus_infinity, zero));
       });
     }
-    each([&](std::size_t i) __attribute__((always_inline)) { max[i] = S::max_number(score[i], max[i]); });
+    each([&](std::size_t i) RAPT_INNER { max[i] = S::max_number(score[i], max[i]); });
   }
 
   // Prefetches the biases that are one block after those at j.
@@ -200,11 +198,10 @@ class TileScores {
 
   // Loads the biases of `keys` keys at j, transposed. They go through memory, because with registers
   // make_as() had to be unrolled over the keys, which was 13 KB and no faster.
-  [[gnu::always_inline]] static void load_square(const A *const *row, std::size_t j, std::size_t keys,
-                                                 Square &square) {
+  RAPT_INNER static void load_square(const A *const *row, std::size_t j, std::size_t keys, Square &square) {
     batch v[S::width];
     load_transposed<A>(v, row, j, keys);
-    unroll<S::width>([&](std::size_t i) __attribute__((always_inline)) { S::store(square.row[i], v[i]); });
+    unroll<S::width>([&](std::size_t i) RAPT_INNER { S::store(square.row[i], v[i]); });
   }
 
   const AttentionTile &tile_;

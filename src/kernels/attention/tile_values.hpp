@@ -7,6 +7,7 @@
 #include "kernels/attention/panels.hpp"
 #include "kernels/attention/row_sums.hpp"
 #include "kernels/attention/tile_rows.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/transposed.hpp"
 
 namespace {
@@ -51,19 +52,18 @@ class TileValues {
 
   // Stores row r's finished values to address(r). Returns whether one is NaN.
   template <class Address>
-  [[gnu::always_inline]] bool store(const FinalFactors<A> &factors, Address address) const {
+  RAPT_INNER bool store(const FinalFactors<A> &factors, Address address) const {
     batch all(A(0));
     for (std::size_t r = 0; r < rows_.rows; r += S::width) {
       const auto finished = factors.of_rows(r);
       const std::size_t count = rows_.rows - r < S::width ? rows_.rows - r : S::width;
       decltype(address(r)) row[S::width];
       for (std::size_t i = 0; i < S::width; ++i) row[i] = address(i < count ? r + i : r);
-      store_transposed(
-          row, count, dim_, [&](std::size_t d) __attribute__((always_inline)) {
-            const batch v = finished(S::load(values_ + d * tile_pitch + r));
-            all = all + v;
-            return v;
-          });
+      store_transposed(row, count, dim_, [&](std::size_t d) RAPT_INNER {
+        const batch v = finished(S::load(values_ + d * tile_pitch + r));
+        all = all + v;
+        return v;
+      });
     }
     return S::any(S::unordered(all, all));
   }
@@ -83,7 +83,7 @@ class TileValues {
 
   // Replaces each value by f(value, of(r)), for the vectors of rows [from, to).
   template <class Of, class F>
-  [[gnu::always_inline]] void change(std::size_t from, std::size_t to, Of of, F f) const {
+  RAPT_INNER void change(std::size_t from, std::size_t to, Of of, F f) const {
     for (std::size_t r = from; r < to; r += S::width) {
       const batch operand = of(r);
       for (std::size_t d = 0; d < dim_; ++d) {

@@ -6,13 +6,14 @@
 #include "contract/bf16_arithmetic.hpp"
 #include "kernels/attention/panels.hpp"
 #include "kernels/attention/weight.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
 
 // Returns the sum of `count` vectors that are `pitch` apart, added by halves like the lanes in a fold.
 template <class A, std::size_t count, std::size_t pitch>
-[[gnu::always_inline]] inline typename simd<A>::batch sum_by_halves(const A *v) {
+RAPT_INNER inline typename simd<A>::batch sum_by_halves(const A *v) {
   if constexpr (count == 1) {
     return simd<A>::load(v);
   } else {
@@ -32,7 +33,7 @@ template <class A>
   for (std::size_t j = 0; j < begin; ++j) S::store(scores + j * tile_pitch, batch(A(0)));
   for (std::size_t j = end; j < rapt::attention_block; ++j) S::store(scores + j * tile_pitch, batch(A(0)));
   const Weight<A> weight;
-  const auto make = [&](std::size_t j) __attribute__((always_inline)) {
+  const auto make = [&](std::size_t j) RAPT_INNER {
     A *const address = scores + j * tile_pitch;
     S::store(address, weight(S::load(address) - reference, to_log2, cutoff));
   };
@@ -43,14 +44,11 @@ template <class A>
   for (; end - j >= 4; j += 4) {
     if constexpr (ReloadsAddends<S>) {
       batch v[4];
-      unroll<4>([&](std::size_t i) __attribute__((always_inline)) {
-        v[i] = S::load(scores + (j + i) * tile_pitch) - reference;
-      });
+      unroll<4>([&](std::size_t i) RAPT_INNER { v[i] = S::load(scores + (j + i) * tile_pitch) - reference; });
       weight.in_step(v, to_log2, cutoff);
-      unroll<4>([&](std::size_t i)
-                    __attribute__((always_inline)) { S::store(scores + (j + i) * tile_pitch, v[i]); });
+      unroll<4>([&](std::size_t i) RAPT_INNER { S::store(scores + (j + i) * tile_pitch, v[i]); });
     } else {
-      unroll<4>([&](std::size_t i) __attribute__((always_inline)) { make(j + i); });
+      unroll<4>([&](std::size_t i) RAPT_INNER { make(j + i); });
     }
   }
   for (; j < end; ++j) make(j);
@@ -58,10 +56,9 @@ template <class A>
 }
 
 // Returns the weight of a score in RAPT_ARITHMETIC_BF16 (contract/bf16_arithmetic.hpp).
-[[gnu::always_inline]] inline simd<float>::batch weight_of_16_bits(simd<float>::batch score,
-                                                                   simd<float>::batch base,
-                                                                   simd<float>::batch offset,
-                                                                   simd<float>::batch to_log2) {
+RAPT_INNER inline simd<float>::batch weight_of_16_bits(simd<float>::batch score, simd<float>::batch base,
+                                                       simd<float>::batch offset,
+                                                       simd<float>::batch to_log2) {
   using S = simd<float>;
   using C = rapt::Bf16Contract;
   using batch = typename S::batch;

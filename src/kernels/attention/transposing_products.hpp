@@ -19,6 +19,7 @@
 #include "kernels/attention/row_products.hpp"
 #include "kernels/attention/run_list.hpp"
 #include "kernels/attention/tile_rows.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -71,7 +72,7 @@ class TransposingProducts {
   // Sets scores[r * 64 + j] to dot(query r, key first + j) for the next block of the chunk.
   void scores(std::size_t first, std::size_t keys, A *scores) {
     const RowRun<KV> *const run = runs_.next_block();
-    by_rows_at_once([&](std::size_t r, auto count) __attribute__((always_inline)) {
+    by_rows_at_once([&](std::size_t r, auto count) RAPT_INNER {
       const A *const queries = queries_ + r * o_.qk_dim;
       A *const scores_of = scores + r * block;
       if (!o_.packed_keys) {
@@ -91,16 +92,16 @@ class TransposingProducts {
   void values(std::size_t, std::size_t keys, const A *weights, const A *rescale, A *values,
               std::size_t pitch) {
     const RowRun<KV> *const run = runs_.next_block();
-    by_rows_at_once([&](std::size_t r, auto count) __attribute__((always_inline)) {
+    by_rows_at_once([&](std::size_t r, auto count) RAPT_INNER {
       row_values<A, count>(weights + r * block, run, keys, runs_.last(), rescale + r, o_.v_dim,
                            values + r * pitch, pitch);
     });
   }
   // Adds values like values(), but skips a key for rows with !is_visible(row, key).
   template <class IsVisible>
-  [[gnu::noinline]] void careful_values(std::size_t first, std::size_t keys, const A *weights,
-                                        const A *rescale, A *values, std::size_t pitch,
-                                        IsVisible is_visible) {
+  [[gnu::noinline, gnu::flatten]] void careful_values(std::size_t first, std::size_t keys, const A *weights,
+                                                      const A *rescale, A *values, std::size_t pitch,
+                                                      IsVisible is_visible) {
     runs_.next_block();
     for (std::size_t r = 0; r < rows_.rows; ++r) {
       A *const value = values + r * pitch;
@@ -127,10 +128,10 @@ class TransposingProducts {
 
   // Calls f(first row, count) for groups of rows. The rows of a group share each load of a key or value.
   template <class F>
-  [[gnu::always_inline]] void by_rows_at_once(F f) const {
+  RAPT_INNER void by_rows_at_once(F f) const {
     for (std::size_t r = 0; r < rows_.rows; r += rows_at_once_) {
       const std::size_t rows = rows_.rows - r < rows_at_once_ ? rows_.rows - r : rows_at_once_;
-      unroll_while<std::size(counts)>([&](auto i) __attribute__((always_inline)) {
+      unroll_while<std::size(counts)>([&](auto i) RAPT_INNER {
         if constexpr (counts[i] <= S::rows_per_key) {
           if (rows > counts[i]) return true;
           f(r, std::integral_constant<std::size_t, counts[i]>{});

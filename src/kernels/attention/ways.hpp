@@ -17,6 +17,7 @@
 #include "kernels/attention/keys_in_lanes.hpp"
 #include "kernels/attention/rows_in_lanes.hpp"
 #include "kernels/attention/tile_rows.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -28,8 +29,8 @@ struct Ways {
 
   // Calls compute(way) with the way for this tile.
   template <class Compute>
-  [[gnu::always_inline]] static void choose(const AttentionTile &tile, const TileRows<A> &rows,
-                                            void *workspace, Compute compute) {
+  RAPT_INNER static void choose(const AttentionTile &tile, const TileRows<A> &rows, void *workspace,
+                                Compute compute) {
     if constexpr (most_rows < rapt::attention_tile_rows) {
       if (rows.rows > most_rows) {
         RowsInLanes<RowProducts> way(tile, rows, static_cast<A *>(workspace));

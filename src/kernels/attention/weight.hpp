@@ -5,6 +5,7 @@
 
 #include "contract/attention.hpp"
 #include "kernels/vector/addends.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -18,7 +19,7 @@ struct Weight {
   using C = rapt::AttentionContract<A>;
   using batch = typename S::batch;
 
-  [[gnu::always_inline]] batch operator()(batch distance, batch to_log2, batch cutoff) const {
+  RAPT_INNER batch operator()(batch distance, batch to_log2, batch cutoff) const {
     if constexpr (ReloadsAddends<S>) {
       batch v[1] = {distance};
       in_step(v, to_log2, cutoff);
@@ -29,9 +30,8 @@ struct Weight {
     const batch n = shifted - magic;
     const batch r = S::fma(distance, to_log2, -n);
     batch p(C::c[C::coefficient_count - 1]);
-    unroll<C::coefficient_count - 1>([&](std::size_t i) __attribute__((always_inline)) {
-      p = S::fma(p, r, batch(C::c[C::coefficient_count - 2 - i]));
-    });
+    unroll<C::coefficient_count - 1>(
+        [&](std::size_t i) RAPT_INNER { p = S::fma(p, r, batch(C::c[C::coefficient_count - 2 - i])); });
     p = S::fma(p, r, batch(A(1)));
     return S::scale_by_power_above(distance, cutoff, p, n, shifted);
   }
@@ -39,23 +39,20 @@ struct Weight {
   // Computes several vectors in place and in lockstep, for an FMA that overwrites its addend and cannot
   // negate it. magic - shifted is -n except for the sign of a zero, which does not change the result.
   template <std::size_t count>
-  [[gnu::always_inline]] void in_step(batch (&v)[count], batch to_log2, batch cutoff) const {
+  RAPT_INNER void in_step(batch (&v)[count], batch to_log2, batch cutoff) const {
     using Constants = Addends<S, C>;
     const batch magic(C::round_magic);
     batch shifted[count], r[count], p[count];
-    const auto each = [](auto f) __attribute__((always_inline)) { unroll<count>(f); };
-    each([&](std::size_t i) __attribute__((always_inline)) {
-      shifted[i] = S::fma(v[i], to_log2, Constants::round_magic());
+    const auto each = [](auto f) RAPT_INNER { unroll<count>(f); };
+    each([&](std::size_t i) RAPT_INNER { shifted[i] = S::fma(v[i], to_log2, Constants::round_magic()); });
+    each([&](std::size_t i) RAPT_INNER { r[i] = S::fma(v[i], to_log2, magic - shifted[i]); });
+    each([&](std::size_t i) RAPT_INNER { p[i] = batch(C::c[C::coefficient_count - 1]); });
+    unroll<C::coefficient_count - 1>([&](std::size_t k) RAPT_INNER {
+      each([&](std::size_t i)
+               RAPT_INNER { p[i] = S::fma(p[i], r[i], Constants::c(C::coefficient_count - 2 - k)); });
     });
-    each([&](std::size_t i) __attribute__((always_inline)) { r[i] = S::fma(v[i], to_log2, magic - shifted[i]); });
-    each([&](std::size_t i) __attribute__((always_inline)) { p[i] = batch(C::c[C::coefficient_count - 1]); });
-    unroll<C::coefficient_count - 1>([&](std::size_t k) __attribute__((always_inline)) {
-      each([&](std::size_t i) __attribute__((always_inline)) {
-        p[i] = S::fma(p[i], r[i], Constants::c(C::coefficient_count - 2 - k));
-      });
-    });
-    each([&](std::size_t i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], Constants::one()); });
-    each([&](std::size_t i) __attribute__((always_inline)) {
+    each([&](std::size_t i) RAPT_INNER { p[i] = S::fma(p[i], r[i], Constants::one()); });
+    each([&](std::size_t i) RAPT_INNER {
       v[i] = S::scale_by_power_above(v[i], cutoff, p[i], shifted[i] - magic, shifted[i]);
     });
   }

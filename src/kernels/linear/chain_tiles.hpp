@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kernels/linear/tiles.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/transposed.hpp"
 
 namespace {
@@ -54,29 +55,28 @@ struct ChainTiles {
         if (at >= inputs) break;
         const std::size_t end = inputs - at < page ? inputs : at + page;
         batch sum[vectors];
-        unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
+        unroll<vectors>([&](std::size_t j) RAPT_INNER {
           sum[j] = from == 0 ? batch(A(0)) : S::load(part[g] + j * S::width);
         });
         const E *weight = weights + at * block;
         for (std::size_t k = at; k < end; ++k, weight += block) {
           const batch element(row[k]);
-          unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
+          unroll<vectors>([&](std::size_t j) RAPT_INNER {
             sum[j] = S::fma(element, S::load(weight + j * S::width), sum[j]);
           });
         }
-        unroll<vectors>([&](std::size_t j)
-                            __attribute__((always_inline)) { S::store(part[g] + j * S::width, sum[j]); });
+        unroll<vectors>([&](std::size_t j) RAPT_INNER { S::store(part[g] + j * S::width, sum[j]); });
       }
     }
     for (std::size_t g = 0; g < groups_in_turn && g * group < inputs; ++g) {
-      unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
+      unroll<vectors>([&](std::size_t j) RAPT_INNER {
         add_group(sums + j * S::width, S::load(part[g] + j * S::width), first && g == 0);
       });
     }
   }
 
  private:
-  [[gnu::always_inline]] static void add_group(A *to, batch sum, bool first) {
+  RAPT_INNER static void add_group(A *to, batch sum, bool first) {
     S::store(to, first ? sum : S::load(to) + sum);
   }
 
@@ -92,19 +92,18 @@ struct ChainTiles {
     constexpr std::size_t together = in_parts ? 4 : all;
     for (std::size_t v = 0; v < block; v += vectors * S::width) {
       batch sum[rows][all];
-      unroll_pairs<rows, all>([&](std::size_t r, std::size_t j)
-                                  __attribute__((always_inline)) { sum[r][j] = batch(A(0)); });
+      unroll_pairs<rows, all>([&](std::size_t r, std::size_t j) RAPT_INNER { sum[r][j] = batch(A(0)); });
       const A *row = tile.x;
       const auto *weight = tile.w + v * Weights::inputs;
-      const auto at = [&](std::size_t j) __attribute__((always_inline)) {
+      const auto at = [&](std::size_t j) RAPT_INNER {
         return weight + j / vectors * tile.to_next_weights + j % vectors * S::width * Weights::inputs;
       };
-      const auto add = [&](auto inputs_of_weights) __attribute__((always_inline)) {
-        unroll<all / together>([&](auto part) __attribute__((always_inline)) {
-          unroll<inputs_of_weights>([&](auto half) __attribute__((always_inline)) {
+      const auto add = [&](auto inputs_of_weights) RAPT_INNER {
+        unroll<all / together>([&](auto part) RAPT_INNER {
+          unroll<inputs_of_weights>([&](auto half) RAPT_INNER {
             batch factor[together];
-            load_weights<A, Weights, half>(
-                [&](std::size_t j) __attribute__((always_inline)) { return at(part * together + j); }, factor);
+            load_weights<A, Weights, half>([&](std::size_t j) RAPT_INNER { return at(part * together + j); },
+                                           factor);
             add_products<A, part * together>(row + half * rows, factor, sum);
           });
         });
@@ -118,7 +117,7 @@ struct ChainTiles {
       }
       // The first half of the last pair.
       if (k < inputs) add(std::integral_constant<std::size_t, 1>{});
-      unroll_pairs<rows, all>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
+      unroll_pairs<rows, all>([&](std::size_t r, std::size_t j) RAPT_INNER {
         A *const to = tile.sums + j / vectors * tile.to_next_sums + r * block + v + j % vectors * S::width;
         add_group(to, sum[r][j], first);
       });
@@ -133,34 +132,29 @@ struct ChainTiles {
     constexpr std::size_t vectors = rows == 1 && S::width < 16 ? 16 / S::width : 1;
     for (std::size_t n = 0; n < blocks * block; n += vectors * S::width) {
       batch sum[rows][vectors];
-      unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j)
-                                      __attribute__((always_inline)) { sum[r][j] = batch(A(0)); });
+      unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) RAPT_INNER { sum[r][j] = batch(A(0)); });
       const A *row = tile.x;
-      const auto add = [&](auto j, const A *x, batch weights) __attribute__((always_inline)) {
-        unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
-          sum[r][j] = S::fma(batch(x[r]), weights, sum[r][j]);
-        });
+      const auto add = [&](auto j, const A *x, batch weights) RAPT_INNER {
+        unroll<rows>([&](std::size_t r) RAPT_INNER { sum[r][j] = S::fma(batch(x[r]), weights, sum[r][j]); });
       };
       std::size_t k = 0;
       for (; inputs - k >= S::width; k += S::width, row += S::width * rows) {
-        unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
-          S::each_transposed(
-              tile.w + n + j * S::width, k, [&](auto i, batch weights) __attribute__((always_inline)) {
-                add(j, row + i * rows, weights);
-              });
+        unroll<vectors>([&](std::size_t j) RAPT_INNER {
+          S::each_transposed(tile.w + n + j * S::width, k,
+                             [&](auto i, batch weights) RAPT_INNER { add(j, row + i * rows, weights); });
         });
       }
       if (k < inputs) {
-        unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
+        unroll<vectors>([&](std::size_t j) RAPT_INNER {
           batch weights[S::width];
           load_transposed<A>(weights, tile.w + n + j * S::width, k, inputs - k);
-          unroll_while<S::width>([&](std::size_t i) __attribute__((always_inline)) {
+          unroll_while<S::width>([&](std::size_t i) RAPT_INNER {
             if (i < inputs - k) add(j, row + i * rows, weights[i]);
             return i < inputs - k;
           });
         });
       }
-      unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
+      unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) RAPT_INNER {
         const std::size_t of = n + j * S::width;
         A *const to = tile.sums + of / block * tile.to_next_sums + r * block + of % block;
         add_group(to, sum[r][j], first);

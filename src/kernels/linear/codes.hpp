@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <xsimd/xsimd.hpp>
 
+#include "kernels/vector/inner.hpp"
+
 namespace {
 
 // Codes of bytes are [inputs / 4][64][4]. Codes of 4 bits are [inputs / 8][64][4], with inputs 0 to 3 of the
@@ -21,13 +23,13 @@ struct CodesWithTable : CodesOfHalves {};
 
 using CodeWords = xsimd::batch<std::uint32_t, typename simd<float>::batch::arch_type>;
 
-[[gnu::always_inline]] inline CodeWords load_words(const std::uint8_t *codes) {
+RAPT_INNER inline CodeWords load_words(const std::uint8_t *codes) {
   return CodeWords::load_unaligned(reinterpret_cast<const std::uint32_t *>(codes));
 }
 
 // Returns code j of each word in the low bits, above which are others.
 template <class Kind, std::size_t j>
-[[gnu::always_inline]] inline CodeWords code_of(CodeWords words) {
+RAPT_INNER inline CodeWords code_of(CodeWords words) {
   constexpr int shift = Kind::inputs == 4 ? 8 * j : 8 * (j % 4) + 4 * (j / 4);
   if constexpr (shift == 0) return words;
   return words >> shift;
@@ -38,8 +40,7 @@ inline constexpr float code_magic = 0x1p23f;
 
 // Returns code j of each word as a number. `zero` is the codes' zero plus code_magic.
 template <class Codes, class Kind, std::size_t j>
-[[gnu::always_inline]] inline simd<float>::batch number_of(CodeWords words, simd<float>::batch zero,
-                                                           const float *table) {
+RAPT_INNER inline simd<float>::batch number_of(CodeWords words, simd<float>::batch zero, const float *table) {
   const CodeWords code = code_of<Kind, j>(words);
   if constexpr (std::is_same_v<Kind, CodesWithTable>) {
     return Codes::look_up(table, code);

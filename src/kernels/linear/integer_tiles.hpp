@@ -27,6 +27,7 @@
 #include "kernels/linear/quantized_groups.hpp"
 #include "kernels/linear/scaled_terms.hpp"
 #include "kernels/linear/tiles.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -70,15 +71,14 @@ struct IntegerTiles {
       for (std::size_t begin = 0, g = 0; begin < inputs; begin += terms.fold, ++g) {
         const std::size_t end = inputs - begin < terms.fold ? inputs : begin + terms.fold;
         typename Quads::Sums sum[rows][vectors];
-        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
+        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) RAPT_INNER {
           sum[r][j] = Quads::start(terms.rows.starts[g * rows + r]);
         });
-        const auto add = [&](auto half, auto part, auto words) __attribute__((always_inline)) {
+        const auto add = [&](auto half, auto part, auto words) RAPT_INNER {
           typename Quads::Weights weights[together];
-          unroll<together>([&](std::size_t j)
-                               __attribute__((always_inline)) { weights[j] = Quads::weights(words(j)); });
+          unroll<together>([&](std::size_t j) RAPT_INNER { weights[j] = Quads::weights(words(j)); });
           const typename Quads::template Quad<rows> quad(x + half * (4 * rows));
-          unroll_pairs<rows, together>([&](auto r, std::size_t j) __attribute__((always_inline)) {
+          unroll_pairs<rows, together>([&](auto r, std::size_t j) RAPT_INNER {
             auto &of = sum[r][part * together + j];
             of = Quads::template add<r>(of, weights[j], quad);
           });
@@ -87,22 +87,16 @@ struct IntegerTiles {
         constexpr std::integral_constant<std::size_t, 1> second_quad;
         for (std::size_t k = begin; k < end; k += Weights::inputs) {
           prefetch.step(k);
-          unroll<vectors / together>([&](std::size_t part) __attribute__((always_inline)) {
+          unroll<vectors / together>([&](std::size_t part) RAPT_INNER {
             CodeWords of[together];
-            unroll<together>([&](std::size_t j) __attribute__((always_inline)) {
+            unroll<together>([&](std::size_t j) RAPT_INNER {
               of[j] = load_words(codes + (part * together + j) * S::width * 4);
             });
             if constexpr (Weights::inputs == 4) {
-              add(
-                  first_quad,
-                  part, [&](std::size_t j) __attribute__((always_inline)) { return Quads::biased(of[j]); });
+              add(first_quad, part, [&](std::size_t j) RAPT_INNER { return Quads::biased(of[j]); });
             } else {
-              add(
-                  first_quad,
-                  part, [&](std::size_t j) __attribute__((always_inline)) { return Quads::low_halves(of[j]); });
-              add(
-                  second_quad,
-                  part, [&](std::size_t j) __attribute__((always_inline)) { return Quads::high_halves(of[j]); });
+              add(first_quad, part, [&](std::size_t j) RAPT_INNER { return Quads::low_halves(of[j]); });
+              add(second_quad, part, [&](std::size_t j) RAPT_INNER { return Quads::high_halves(of[j]); });
             }
           });
           codes += 4 * block;
@@ -116,31 +110,28 @@ struct IntegerTiles {
  protected:
   // Adds the sums of a group to the sums of the tile.
   template <std::size_t rows, std::size_t vectors>
-  [[gnu::always_inline]] static void finish(const IntegerTerms &terms,
-                                            const typename Quads::Sums (&sum)[rows][vectors], std::size_t g,
-                                            std::size_t n, float *sums) {
+  RAPT_INNER static void finish(const IntegerTerms &terms, const typename Quads::Sums (&sum)[rows][vectors],
+                                std::size_t g, std::size_t n, float *sums) {
     const float *const steps = terms.rows.steps + g * rows, *const x_sums = terms.rows.sums + g * rows;
     // The type of the scales is looked at before the vector work, which then is one piece to the compiler. Row by row,
     // with offsets before the only store, gcc keeps the sums in memory: 64 rows took 1.3 of the time.
     batch scale[vectors], p[rows][vectors];
     terms.scales.load(g, n, scale);
     unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j)
-                                    __attribute__((always_inline)) { p[r][j] = Quads::numbers(sum[r][j]); });
+                                    RAPT_INNER { p[r][j] = Quads::numbers(sum[r][j]); });
     if (terms.zeros) {
       // The result is an integer below 2^24, so this is exact.
-      unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
+      unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) RAPT_INNER {
         const batch zero = S::load(terms.zeros + g * block + n + j * S::width);
         p[r][j] = S::fnma(zero, batch(x_sums[r]), p[r][j]);
       });
     }
-    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<rows>([&](std::size_t r) RAPT_INNER {
       const batch step(steps[r]);
-      unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) { p[r][j] = p[r][j] * step; });
+      unroll<vectors>([&](std::size_t j) RAPT_INNER { p[r][j] = p[r][j] * step; });
     });
-    terms.add(
-        p, scale, g, n, sums, [&](std::size_t r) __attribute__((always_inline)) {
-          return batch(x_sums[r]) * batch(steps[r]);
-        });
+    terms.add(p, scale, g, n, sums,
+              [&](std::size_t r) RAPT_INNER { return batch(x_sums[r]) * batch(steps[r]); });
   }
 };
 

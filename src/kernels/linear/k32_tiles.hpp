@@ -6,6 +6,7 @@
 
 #include "contract/bf16_arithmetic.hpp"
 #include "kernels/linear/tiles.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -41,21 +42,19 @@ struct K32Tiles {
       for (std::size_t begin = 0; begin < inputs; begin += k32) {
         const std::size_t end = inputs - begin < k32 ? inputs : begin + k32;
         batch chain[2][rows][vectors];
-        unroll<2>([&](std::size_t half) __attribute__((always_inline)) {
-          unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
-            chain[half][r][j] = batch(0.0f);
-          });
+        unroll<2>([&](std::size_t half) RAPT_INNER {
+          unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j)
+                                          RAPT_INNER { chain[half][r][j] = batch(0.0f); });
         });
-        const auto add = [&](auto half) __attribute__((always_inline)) {
+        const auto add = [&](auto half) RAPT_INNER {
           const auto *from = weight + (Weights::inputs == 1 ? half * block : 0);
           batch factor[vectors];
           load_weights<A, Weights, half>(
-              [&](std::size_t j) __attribute__((always_inline)) { return from + j * S::width * Weights::inputs; },
-              factor);
-          unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) { S::keep_in_register(factor[j]); });
-          unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+              [&](std::size_t j) RAPT_INNER { return from + j * S::width * Weights::inputs; }, factor);
+          unroll<vectors>([&](std::size_t j) RAPT_INNER { S::keep_in_register(factor[j]); });
+          unroll<rows>([&](std::size_t r) RAPT_INNER {
             const batch element(row[half * rows + r]);
-            unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
+            unroll<vectors>([&](std::size_t j) RAPT_INNER {
               chain[half][r][j] = S::fma(element, factor[j], chain[half][r][j]);
             });
           });
@@ -67,7 +66,7 @@ struct K32Tiles {
           add(std::integral_constant<std::size_t, 1>{});
         }
         if (k < end) add(std::integral_constant<std::size_t, 0>{});
-        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
+        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) RAPT_INNER {
           A *const to = tile.sums + r * block + v + j * S::width;
           const batch before = begins ? batch(0.0f) : S::load(to);
           S::store(to, before + (chain[0][r][j] + chain[1][r][j]));

@@ -87,7 +87,7 @@ class LinearLayer {
   }
 
   // A single row reads a page of several groups in turn.
-  [[gnu::noinline]] void run_in_turn(const rapt::LinearTask &task) {
+  [[gnu::noinline, gnu::flatten]] void run_in_turn(const rapt::LinearTask &task) {
     constexpr std::size_t most = Tiles::groups_in_turn * group;
     const std::size_t end = task.first_output + task.outputs;
     for (std::size_t n = task.first_output; n < end; n += block) {
@@ -145,9 +145,9 @@ class LinearLayer {
     return o_.in_features - k < group ? o_.in_features - k : group;
   }
 
-  [[gnu::noinline]] void add_group(const rapt::LinearTask &task, std::size_t row, std::size_t output,
-                                   std::size_t blocks, std::size_t k, std::size_t inputs, A *sums,
-                                   Prefetch &next) {
+  [[gnu::noinline, gnu::flatten]] void add_group(const rapt::LinearTask &task, std::size_t row,
+                                                 std::size_t output, std::size_t blocks, std::size_t k,
+                                                 std::size_t inputs, A *sums, Prefetch &next) {
     weights_.use(output, blocks, k, inputs, task.rows, [&](auto kind, const auto *w, std::size_t to_next) {
       using Weights = decltype(kind);
       const auto operands = [&](std::size_t r, std::size_t height) {

@@ -23,8 +23,9 @@ class FlushedSums {
   }
 
  private:
-  [[gnu::noinline]] static void compute(const rapt::LinearCall &call, std::size_t first, std::size_t rows,
-                                        std::size_t output, std::size_t outputs, float *sums) {
+  [[gnu::noinline, gnu::flatten]] static void compute(const rapt::LinearCall &call, std::size_t first,
+                                                      std::size_t rows, std::size_t output,
+                                                      std::size_t outputs, float *sums) {
     const rapt_linear_options &o = call.options;
     const auto *const packed = static_cast<const rapt::BF16 *>(call.w);
     for (std::size_t r = 0; r < rows; ++r) {

@@ -8,6 +8,7 @@
 #include "kernels/linear/integer_tiles.hpp"
 #include "kernels/linear/linear.hpp"
 #include "kernels/linear/quantized_groups.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -19,8 +20,8 @@ class CodeGroups {
 
   // Calls f(kind, codes, 0), like WeightGroups.
   template <class F>
-  [[gnu::always_inline]] void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs,
-                                  std::size_t, F f) {
+  RAPT_INNER void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs, std::size_t,
+                      F f) {
     const std::uint8_t *const codes = groups_.load(output, input, inputs);
     if (groups_.weights().is_bytes()) {
       f(CodesOfBytes{}, codes, std::size_t{0});

@@ -10,6 +10,7 @@
 #include "kernels/linear/codes.hpp"
 #include "kernels/linear/scaled_terms.hpp"
 #include "kernels/linear/tiles.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -44,13 +45,12 @@ struct NumberTiles {
         const std::size_t end = inputs - begin < terms.fold ? inputs : begin + terms.fold;
         batch sum[rows][vectors];
         unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j)
-                                        __attribute__((always_inline)) { sum[r][j] = batch(0.0f); });
+                                        RAPT_INNER { sum[r][j] = batch(0.0f); });
         if constexpr (std::is_same_v<Weights, WeightsOf<float>>) {
           for (std::size_t k = begin; k < end; ++k, row += rows) {
             batch weight[vectors];
-            unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
-              weight[j] = S::load(tile.w + k * block + v + j * S::width);
-            });
+            unroll<vectors>([&](std::size_t j)
+                                RAPT_INNER { weight[j] = S::load(tile.w + k * block + v + j * S::width); });
             add_products<A>(row, weight, sum);
           }
         } else {
@@ -59,34 +59,30 @@ struct NumberTiles {
         }
         batch scale[vectors];
         terms.scales.load(g, v, scale);
-        terms.add(
-            sum, scale, g, v, tile.sums, [&](std::size_t r) __attribute__((always_inline)) {
-              return batch(terms.x_sums[g * rows + r]);
-            });
+        terms.add(sum, scale, g, v, tile.sums,
+                  [&](std::size_t r) RAPT_INNER { return batch(terms.x_sums[g * rows + r]); });
       }
     }
   }
 
  private:
   template <class Kind, std::size_t rows, std::size_t vectors>
-  [[gnu::always_inline]] static void add_codes(const std::uint8_t *codes, std::size_t k, std::size_t end,
-                                               const NumberTerms &terms, std::size_t at, const float *row,
-                                               PassOfPrefetch<> &prefetch, batch (&sum)[rows][vectors]) {
+  RAPT_INNER static void add_codes(const std::uint8_t *codes, std::size_t k, std::size_t end,
+                                   const NumberTerms &terms, std::size_t at, const float *row,
+                                   PassOfPrefetch<> &prefetch, batch (&sum)[rows][vectors]) {
     codes += k / Kind::inputs * (4 * block);
     CodeWords words[vectors];
     batch weight[vectors];
-    const auto add = [&](auto h) __attribute__((always_inline)) {
-      unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
+    const auto add = [&](auto h) RAPT_INNER {
+      unroll<vectors>([&](std::size_t j) RAPT_INNER {
         weight[j] =
             number_of<Codes, Kind, h>(words[j], S::load(terms.zeros + at + j * S::width), terms.table);
       });
       add_products<A>(row, weight, sum);
       row += rows;
     };
-    const auto load = [&]() __attribute__((always_inline)) {
-      unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
-        words[j] = load_words(codes + j * S::width * 4);
-      });
+    const auto load = [&]() RAPT_INNER {
+      unroll<vectors>([&](std::size_t j) RAPT_INNER { words[j] = load_words(codes + j * S::width * 4); });
       codes += 4 * block;
     };
     for (; end - k >= Kind::inputs; k += Kind::inputs) {
@@ -102,9 +98,7 @@ struct NumberTiles {
         codes -= 4 * block;
         load();
       }
-      unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
-        words[j] = h == 4 ? words[j] >> 4 : words[j] >> 8;
-      });
+      unroll<vectors>([&](std::size_t j) RAPT_INNER { words[j] = h == 4 ? words[j] >> 4 : words[j] >> 8; });
     }
   }
 };

@@ -9,6 +9,7 @@
 #include "kernels/linear/linear.hpp"
 #include "kernels/linear/number_tiles.hpp"
 #include "kernels/linear/quantized_groups.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -76,15 +77,15 @@ class NumberGroups {
 
   // Calls f(kind, weights, 0), like WeightGroups.
   template <class F>
-  [[gnu::always_inline]] void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs,
-                                  std::size_t rows, F f) {
+  RAPT_INNER void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs,
+                      std::size_t rows, F f) {
     const std::uint8_t *const codes = groups_.load(output, input, inputs);
     if (groups_.zeros()) {
       const std::size_t count = (inputs + groups_.fold() - 1) / groups_.fold() * block;
       for (std::size_t i = 0; i < count; i += S::width)
         S::store(groups_.zero_numbers() + i, S::load(groups_.zeros() + i) + batch(code_magic));
     }
-    const auto use_kind = [&](auto kind) __attribute__((always_inline)) {
+    const auto use_kind = [&](auto kind) RAPT_INNER {
       if (rows <= few) return f(kind, codes, std::size_t{0});
       to_numbers<decltype(kind)>(codes, inputs);
       f(WeightsOf<float>{}, static_cast<const float *>(numbers_), std::size_t{0});
@@ -115,14 +116,14 @@ class NumberGroups {
       const std::size_t end = inputs - begin < groups_.fold() ? inputs : begin + groups_.fold();
       for (std::size_t v = 0; v < block; v += vectors * S::width) {
         batch zero[vectors];
-        unroll<vectors>([&](std::size_t i) __attribute__((always_inline)) {
+        unroll<vectors>([&](std::size_t i) RAPT_INNER {
           zero[i] = S::load(groups_.zero_numbers() + g * block + v + i * S::width);
         });
         for (std::size_t k = begin; k < end; k += Kind::inputs) {
           const std::uint8_t *const from = codes + k / Kind::inputs * (4 * block) + v * 4;
-          unroll<vectors>([&](std::size_t i) __attribute__((always_inline)) {
+          unroll<vectors>([&](std::size_t i) RAPT_INNER {
             const CodeWords words = load_words(from + i * S::width * 4);
-            unroll<Kind::inputs>([&](auto j) __attribute__((always_inline)) {
+            unroll<Kind::inputs>([&](auto j) RAPT_INNER {
               S::store(numbers_ + (k + j) * block + v + i * S::width,
                        number_of<Codes, Kind, j>(words, zero[i], table_));
             });

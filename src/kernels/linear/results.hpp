@@ -11,8 +11,9 @@ namespace {
 // Stores the results of `rows` rows from `first` on, whose sums are [rows][64]. Only `outputs` of a row
 // exist.
 template <class A>
-[[gnu::noinline]] void store_results(const rapt::LinearCall &call, std::size_t first, std::size_t rows,
-                                     std::size_t output, std::size_t outputs, const A *sums) {
+[[gnu::noinline, gnu::flatten]] void store_results(const rapt::LinearCall &call, std::size_t first,
+                                                   std::size_t rows, std::size_t output, std::size_t outputs,
+                                                   const A *sums) {
   using S = simd<A>;
   using batch = typename S::batch;
   const rapt_linear_options &o = call.options;

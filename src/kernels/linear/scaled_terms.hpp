@@ -5,6 +5,7 @@
 
 #include "call/element.hpp"
 #include "contract/linear.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -19,16 +20,13 @@ struct GroupNumbers {
 
   // Loads the numbers of some vectors of outputs from n on.
   template <std::size_t vectors>
-  [[gnu::always_inline]] void load(std::size_t group, std::size_t n,
-                                   simd<float>::batch (&to)[vectors]) const {
+  RAPT_INNER void load(std::size_t group, std::size_t n, simd<float>::batch (&to)[vectors]) const {
     using S = simd<float>;
-    rapt::with_element<float>(
-        type, [&](auto element) __attribute__((always_inline)) {
-          const auto *from = static_cast<const typename decltype(element)::type *>(first);
-          from += group * rapt::linear_block + n;
-          unroll<vectors>([&](std::size_t j)
-                              __attribute__((always_inline)) { to[j] = S::load(from + j * S::width); });
-        });
+    rapt::with_element<float>(type, [&](auto element) RAPT_INNER {
+      const auto *from = static_cast<const typename decltype(element)::type *>(first);
+      from += group * rapt::linear_block + n;
+      unroll<vectors>([&](std::size_t j) RAPT_INNER { to[j] = S::load(from + j * S::width); });
+    });
   }
 };
 
@@ -40,21 +38,21 @@ struct ScaledTerms {
   // the vectors are loaded. x_sum(r) returns the sum of the row's x, which the offsets multiply. Each option is
   // looked at once per group.
   template <std::size_t rows, std::size_t vectors, class XSum>
-  [[gnu::always_inline]] void add(const simd<float>::batch (&p)[rows][vectors],
-                                  const simd<float>::batch (&scale)[vectors], std::size_t group,
-                                  std::size_t n, float *sums, XSum x_sum) const {
+  RAPT_INNER void add(const simd<float>::batch (&p)[rows][vectors],
+                      const simd<float>::batch (&scale)[vectors], std::size_t group, std::size_t n,
+                      float *sums, XSum x_sum) const {
     using S = simd<float>;
     using batch = typename S::batch;
-    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
+    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) RAPT_INNER {
       float *const to = sums + r * rapt::linear_block + n + j * S::width;
       S::store(to, S::fma(scale[j], p[r][j], S::load(to)));
     });
     if (!offsets) return;
     batch offset[vectors];
     offsets.load(group, n, offset);
-    unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<rows>([&](std::size_t r) RAPT_INNER {
       const batch sum = x_sum(r);
-      unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
+      unroll<vectors>([&](std::size_t j) RAPT_INNER {
         float *const to = sums + r * rapt::linear_block + n + j * S::width;
         S::store(to, S::fma(sum, offset[j], S::load(to)));
       });
@@ -63,9 +61,9 @@ struct ScaledTerms {
 
   // Sets the sums of the vectors to 0.
   template <std::size_t rows, std::size_t vectors>
-  [[gnu::always_inline]] static void clear(std::size_t n, float *sums) {
+  RAPT_INNER static void clear(std::size_t n, float *sums) {
     using S = simd<float>;
-    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) __attribute__((always_inline)) {
+    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) RAPT_INNER {
       S::store(sums + r * rapt::linear_block + n + j * S::width, typename S::batch(0.0f));
     });
   }

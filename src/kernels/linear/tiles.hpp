@@ -7,6 +7,7 @@
 
 #include "contract/linear.hpp"
 #include "contract/types.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -18,11 +19,11 @@ inline constexpr std::size_t tile_heights[] = {1, 2, 3, 4, 6, 16};
 // Calls f(first row, number of rows as a constant) for the tiles of `rows` rows. Tiles have up to `most`
 // rows.
 template <std::size_t most, class F>
-[[gnu::always_inline]] inline void each_tile(std::size_t rows, F f) {
+RAPT_INNER inline void each_tile(std::size_t rows, F f) {
   std::size_t r = 0;
   while (r < rows) {
     const std::size_t left = rows - r;
-    unroll_while<std::size(tile_heights)>([&](auto i) __attribute__((always_inline)) {
+    unroll_while<std::size(tile_heights)>([&](auto i) RAPT_INNER {
       constexpr std::size_t height = tile_heights[i];
       constexpr bool is_used = most == 16 ? height == 16 : height <= most;
       if constexpr (is_used) {
@@ -81,7 +82,7 @@ class PassOfPrefetch {
         lines_((fetch.bytes + stride_ / every * inputs - 1) / (stride_ / every * inputs)) {
     fetch.at = end_;
   }
-  [[gnu::always_inline]] void step(std::size_t input) {
+  RAPT_INNER void step(std::size_t input) {
     if (input % every != 0) return;
     for (std::size_t i = 0; i < lines_ && line_ < end_; ++i, line_ += stride_)
       __builtin_prefetch(line_, 0, 2);
@@ -111,9 +112,9 @@ struct NoTerms {};
 
 // Loads the weights of a number of vectors. If they are pairs, `half` 0 is the first input of each pair.
 template <class A, class Weights, std::size_t half, std::size_t vectors, class Address>
-[[gnu::always_inline]] inline void load_weights(Address at, typename simd<A>::batch (&weight)[vectors]) {
+RAPT_INNER inline void load_weights(Address at, typename simd<A>::batch (&weight)[vectors]) {
   using S = simd<A>;
-  unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
+  unroll<vectors>([&](std::size_t j) RAPT_INNER {
     if constexpr (Weights::inputs == 1) {
       weight[j] = S::load(at(j));
     } else {
@@ -125,13 +126,12 @@ template <class A, class Weights, std::size_t half, std::size_t vectors, class A
 
 // Adds the products of one input of each row with its weights to the sums from vector `first` on.
 template <class A, std::size_t first = 0, std::size_t rows, std::size_t vectors, std::size_t all>
-[[gnu::always_inline]] inline void add_products(const A *row,
-                                                const typename simd<A>::batch (&weight)[vectors],
-                                                typename simd<A>::batch (&sum)[rows][all]) {
+RAPT_INNER inline void add_products(const A *row, const typename simd<A>::batch (&weight)[vectors],
+                                    typename simd<A>::batch (&sum)[rows][all]) {
   using S = simd<A>;
-  unroll<rows>([&](std::size_t r) __attribute__((always_inline)) {
+  unroll<rows>([&](std::size_t r) RAPT_INNER {
     const typename S::batch element(row[r]);
-    unroll<vectors>([&](std::size_t j) __attribute__((always_inline)) {
+    unroll<vectors>([&](std::size_t j) RAPT_INNER {
       auto &to = sum[r][first + j];
       to = S::fma(element, weight[j], to);
     });

@@ -7,6 +7,7 @@
 #include "call/linear_call.hpp"
 #include "call/packed_weights.hpp"
 #include "kernels/linear/tiles.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/transposed.hpp"
 #include "kernels/vector/widen.hpp"
 
@@ -31,8 +32,8 @@ class WeightGroups {
   // Calls f(kind, weights, distance to the next block) for `blocks` blocks from `output` on, and `inputs`
   // inputs from `input` on.
   template <class F>
-  [[gnu::always_inline]] void use(std::size_t output, std::size_t blocks, std::size_t input,
-                                  std::size_t inputs, std::size_t rows, F f) {
+  RAPT_INNER void use(std::size_t output, std::size_t blocks, std::size_t input, std::size_t inputs,
+                      std::size_t rows, F f) {
     if (o_.packed_w) {
       const E *const packed =
           static_cast<const E *>(call_.w) + rapt::packed_weight_offset<E>(output, input, o_.in_features);
@@ -65,7 +66,7 @@ class WeightGroups {
   }
 
  private:
-  [[gnu::noinline]] static void widen_group(const E *packed, std::size_t inputs, A *to) {
+  [[gnu::noinline, gnu::flatten]] static void widen_group(const E *packed, std::size_t inputs, A *to) {
     if constexpr (std::is_same_v<AsPacked, PairsOfBf16>) {
       for (std::size_t k = 0; k < inputs; ++k, to += block) {
         for (std::size_t v = 0; v < block; v += S::width) {
@@ -85,7 +86,8 @@ class WeightGroups {
   }
 
   // Sets to[k * 64 + n] to the weight of output n and input k. The last output replaces missing ones.
-  [[gnu::noinline]] void transpose(std::size_t output, std::size_t input, std::size_t inputs, A *to) const {
+  [[gnu::noinline, gnu::flatten]] void transpose(std::size_t output, std::size_t input, std::size_t inputs,
+                                                 A *to) const {
     const std::size_t last = o_.out_features - output - 1;
     if (o_.w_strides.column == 1) {
       for (std::size_t n = 0; n < block; n += S::width) {

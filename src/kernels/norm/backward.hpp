@@ -8,12 +8,13 @@
 #include "kernels/norm/layer_norm.hpp"
 #include "kernels/norm/sums.hpp"
 #include "kernels/norm/weights.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
 // Sets the gradients of weight and bias to 0, unless they are added to.
 template <class A>
-[[gnu::always_inline]] inline void begin_sums(const rapt_norm_backward_options &o) {
+RAPT_INNER inline void begin_sums(const rapt_norm_backward_options &o) {
   A *const arrays[] = {static_cast<A *>(o.dweight), static_cast<A *>(o.dbias)};
   for (A *const sums : arrays) {
     for (std::size_t i = 0; sums && !o.accumulate && i < o.cols; ++i) sums[i] = 0;
@@ -22,7 +23,7 @@ template <class A>
 
 // Calls f(x, dy, dx) for each row.
 template <class A, class F>
-[[gnu::always_inline]] inline void each_gradient_row(const rapt::NormBackwardCall &call, const F &f) {
+RAPT_INNER inline void each_gradient_row(const rapt::NormBackwardCall &call, const F &f) {
   const rapt_norm_backward_options &o = call.options;
   const A *x = static_cast<const A *>(call.x), *dy = static_cast<const A *>(call.dy);
   A *dx = static_cast<A *>(call.dx);
@@ -38,22 +39,19 @@ template <class A, class W>
   const A eps = static_cast<A>(o.eps);
   const Columns<A> columns(o.cols);
   A *const dweight = static_cast<A *>(o.dweight);
-  each_gradient_row<A>(
-      call, [&](const A *x, const A *dy, A *dx) __attribute__((always_inline)) {
-        const A r = inverse_root(columns.mean(sum_of_squares(x, o.cols)), eps);
-        const A c = sum_of_terms<A>(
-            o.cols, [&](auto part, std::size_t i) __attribute__((always_inline)) {
-              return Factors<batch>{part.keep(weights.times(part, i, part.load(dy + i))), part.load(x + i)};
-            });
-        const batch root(r), k(columns.mean((r * r) * c));
-        each_vector<A>(
-            o.cols, [&](auto part, std::size_t i) __attribute__((always_inline)) {
-              const batch element = part.load(x + i), gradient = part.load(dy + i);
-              const batch result = root * S::fnma(element, k, weights.times(part, i, gradient));
-              if (dweight) part.store(dweight + i, S::fma(gradient, element * root, part.load(dweight + i)));
-              part.store(dx + i, result);
-            });
-      });
+  each_gradient_row<A>(call, [&](const A *x, const A *dy, A *dx) RAPT_INNER {
+    const A r = inverse_root(columns.mean(sum_of_squares(x, o.cols)), eps);
+    const A c = sum_of_terms<A>(o.cols, [&](auto part, std::size_t i) RAPT_INNER {
+      return Factors<batch>{part.keep(weights.times(part, i, part.load(dy + i))), part.load(x + i)};
+    });
+    const batch root(r), k(columns.mean((r * r) * c));
+    each_vector<A>(o.cols, [&](auto part, std::size_t i) RAPT_INNER {
+      const batch element = part.load(x + i), gradient = part.load(dy + i);
+      const batch result = root * S::fnma(element, k, weights.times(part, i, gradient));
+      if (dweight) part.store(dweight + i, S::fma(gradient, element * root, part.load(dweight + i)));
+      part.store(dx + i, result);
+    });
+  });
 }
 
 template <class A, class W>
@@ -65,33 +63,29 @@ template <class A, class W>
   const Columns<A> columns(o.cols);
   A *const dweight = static_cast<A *>(o.dweight), *const dbias = static_cast<A *>(o.dbias);
   const batch one(A(1));
-  each_gradient_row<A>(
-      call, [&](const A *x, const A *dy, A *dx) __attribute__((always_inline)) {
-        const Normals<A> normals(x, o.cols, eps, columns);
-        const auto g = [&](auto part, std::size_t i) __attribute__((always_inline)) {
-          return part.keep(weights.times(part, i, part.load(dy + i)));
-        };
-        const auto h = [&](auto part, std::size_t i) __attribute__((always_inline)) {
-          return part.keep(normals.of(part.load(x + i)));
-        };
-        A sums[2];
-        sums_of_terms(
-            o.cols,
-            [&](auto part, std::size_t i) __attribute__((always_inline)) {
-              const batch gradient = g(part, i);
-              return TwoFactors<batch>{{gradient, one}, {gradient, h(part, i)}};
-            },
-            sums);
-        const batch j(columns.mean(sums[0])), k(columns.mean(sums[1]));
-        each_vector<A>(
-            o.cols, [&](auto part, std::size_t i) __attribute__((always_inline)) {
-              const batch gradient = part.load(dy + i), normal = h(part, i);
-              const batch result = normals.root() * S::fnma(normal, k, weights.times(part, i, gradient) - j);
-              if (dweight) part.store(dweight + i, S::fma(gradient, normal, part.load(dweight + i)));
-              if (dbias) part.store(dbias + i, part.load(dbias + i) + gradient);
-              part.store(dx + i, result);
-            });
-      });
+  each_gradient_row<A>(call, [&](const A *x, const A *dy, A *dx) RAPT_INNER {
+    const Normals<A> normals(x, o.cols, eps, columns);
+    const auto g = [&](auto part, std::size_t i)
+                       RAPT_INNER { return part.keep(weights.times(part, i, part.load(dy + i))); };
+    const auto h = [&](auto part, std::size_t i)
+                       RAPT_INNER { return part.keep(normals.of(part.load(x + i))); };
+    A sums[2];
+    sums_of_terms(
+        o.cols,
+        [&](auto part, std::size_t i) RAPT_INNER {
+          const batch gradient = g(part, i);
+          return TwoFactors<batch>{{gradient, one}, {gradient, h(part, i)}};
+        },
+        sums);
+    const batch j(columns.mean(sums[0])), k(columns.mean(sums[1]));
+    each_vector<A>(o.cols, [&](auto part, std::size_t i) RAPT_INNER {
+      const batch gradient = part.load(dy + i), normal = h(part, i);
+      const batch result = normals.root() * S::fnma(normal, k, weights.times(part, i, gradient) - j);
+      if (dweight) part.store(dweight + i, S::fma(gradient, normal, part.load(dweight + i)));
+      if (dbias) part.store(dbias + i, part.load(dbias + i) + gradient);
+      part.store(dx + i, result);
+    });
+  });
 }
 
 template <class A>

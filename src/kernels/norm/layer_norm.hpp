@@ -15,6 +15,7 @@
 #include "kernels/norm/rows.hpp"
 #include "kernels/norm/sums.hpp"
 #include "kernels/norm/weights.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -26,21 +27,20 @@ class Normals {
 
  public:
   template <class E>
-  [[gnu::always_inline]] Normals(const E *x, std::size_t n, A eps, const Columns<A> &columns) {
+  RAPT_INNER Normals(const E *x, std::size_t n, A eps, const Columns<A> &columns) {
     const batch one(A(1));
     const A p = rapt::widened(*x);
     const batch first(p);
-    const A a = columns.mean(sum_of_terms<A>(
-        n, [&](auto part, std::size_t i) __attribute__((always_inline)) {
-          return Factors<batch>{part.keep(part.load(x + i) - first), one};
-        }));
+    const A a = columns.mean(sum_of_terms<A>(n, [&](auto part, std::size_t i) RAPT_INNER {
+      return Factors<batch>{part.keep(part.load(x + i) - first), one};
+    }));
     const A c = p + a, l = (p - c) + a;
     center_ = batch(c);
     const batch rest(l), center = center_;
     A sums[2];
     sums_of_terms(
         n,
-        [&](auto part, std::size_t i) __attribute__((always_inline)) {
+        [&](auto part, std::size_t i) RAPT_INNER {
           const batch d = part.keep((part.load(x + i) - center) - rest);
           return TwoFactors<batch>{{d, one}, {d, d}};
         },
@@ -49,9 +49,9 @@ class Normals {
     root_ = batch(r);
     shift_ = batch((l + m) * r);
   }
-  [[gnu::always_inline]] batch root() const { return root_; }
+  RAPT_INNER batch root() const { return root_; }
   // Returns h.
-  [[gnu::always_inline]] batch of(batch x) const { return S::fms(x - center_, root_, shift_); }
+  RAPT_INNER batch of(batch x) const { return S::fms(x - center_, root_, shift_); }
 
  private:
   batch center_, root_, shift_;
@@ -66,21 +66,19 @@ template <class E, bool has_bias, class W>
   const A eps = static_cast<A>(call.options.eps);
   const Columns<A> columns(cols);
   const E *bias = static_cast<const E *>(call.options.bias);
-  each_norm_row<E>(
-      call, [&](const E *x, E *y, const Writing<E> &writing) __attribute__((always_inline)) {
-        const Normals<A> normals(x, cols, eps, columns);
-        write_row(
-            y, cols, writing, [&](auto part, std::size_t i) __attribute__((always_inline)) {
-              const batch h = normals.of(part.load(x + i));
-              if constexpr (!has_bias) {
-                return weights.times(part, i, h);
-              } else if constexpr (W::is_given) {
-                return S::fma(h, weights.template load<batch>(part, i), part.load(bias + i));
-              } else {
-                return h + part.load(bias + i);
-              }
-            });
-      });
+  each_norm_row<E>(call, [&](const E *x, E *y, const Writing<E> &writing) RAPT_INNER {
+    const Normals<A> normals(x, cols, eps, columns);
+    write_row(y, cols, writing, [&](auto part, std::size_t i) RAPT_INNER {
+      const batch h = normals.of(part.load(x + i));
+      if constexpr (!has_bias) {
+        return weights.times(part, i, h);
+      } else if constexpr (W::is_given) {
+        return S::fma(h, weights.template load<batch>(part, i), part.load(bias + i));
+      } else {
+        return h + part.load(bias + i);
+      }
+    });
+  });
 }
 
 template <class E>

@@ -6,6 +6,7 @@
 #include "kernels/norm/rows.hpp"
 #include "kernels/norm/sums.hpp"
 #include "kernels/norm/weights.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -16,14 +17,12 @@ template <class E, class W>
   const std::size_t cols = call.options.cols;
   const A eps = static_cast<A>(call.options.eps);
   const Columns<A> columns(cols);
-  each_norm_row<E>(
-      call, [&](const E *x, E *y, const Writing<E> &writing) __attribute__((always_inline)) {
-        const batch root(inverse_root(columns.mean(sum_of_squares(x, cols)), eps));
-        write_row(
-            y, cols, writing, [&](auto part, std::size_t i) __attribute__((always_inline)) {
-              return weights.times(part, i, part.load(x + i) * root);
-            });
-      });
+  each_norm_row<E>(call, [&](const E *x, E *y, const Writing<E> &writing) RAPT_INNER {
+    const batch root(inverse_root(columns.mean(sum_of_squares(x, cols)), eps));
+    write_row(y, cols, writing, [&](auto part, std::size_t i) RAPT_INNER {
+      return weights.times(part, i, part.load(x + i) * root);
+    });
+  });
 }
 
 template <class E>

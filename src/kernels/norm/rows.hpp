@@ -6,6 +6,7 @@
 #include "call/norm_call.hpp"
 #include "kernels/norm/whole_or_first.hpp"
 #include "kernels/vector/alignment.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/map.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -14,10 +15,9 @@ namespace {
 // Sets residual to x + residual.
 template <class E>
 [[gnu::flatten, gnu::noinline]] void add_to_residual(const E *x, E *residual, std::size_t n) {
-  each_vector<rapt::Arithmetic<E>>(
-      n, [&](auto part, std::size_t i) __attribute__((always_inline)) {
-        part.store(residual + i, part.load(x + i) + part.load(residual + i));
-      });
+  each_vector<rapt::Arithmetic<E>>(n, [&](auto part, std::size_t i) RAPT_INNER {
+    part.store(residual + i, part.load(x + i) + part.load(residual + i));
+  });
 }
 
 // Says how rows are written: whether past the caches, and which elements the next rows will read.
@@ -30,7 +30,7 @@ struct Writing {
 // Calls f(x, y, writing) for each row. x is the row to normalise. While a row is written past the caches, a later row is
 // fetched. Short rows look further ahead.
 template <class E, class F>
-[[gnu::always_inline]] inline void each_norm_row(const rapt::NormCall &call, const F &f) {
+RAPT_INNER inline void each_norm_row(const rapt::NormCall &call, const F &f) {
   const rapt_norm_options &o = call.options;
   const E *x = static_cast<const E *>(call.x);
   E *y = static_cast<E *>(call.y), *residual = static_cast<E *>(o.residual);
@@ -59,7 +59,7 @@ template <class E, class F>
 //
 // Where everything is in L2 or L3, such fetches make both norms slower, by up to an eighth.
 template <class E, class F>
-[[gnu::always_inline]] inline void write_row(E *y, std::size_t n, const Writing<E> &writing, const F &f) {
+RAPT_INNER inline void write_row(E *y, std::size_t n, const Writing<E> &writing, const F &f) {
   using S = simd<rapt::Arithmetic<E>>;
   constexpr std::size_t step = 4 * S::width, line = 64 / sizeof(E);
   std::size_t i = 0;
@@ -73,15 +73,15 @@ template <class E, class F>
   const bool streams = writing.streams && is_aligned(y + i);
   for (; n - i >= step; i += step) {
     typename S::batch v[4];
-    unroll<4>([&](std::size_t r) __attribute__((always_inline)) { v[r] = f(WholeVector{}, i + r * S::width); });
+    unroll<4>([&](std::size_t r) RAPT_INNER { v[r] = f(WholeVector{}, i + r * S::width); });
     if (streams) {
       for (std::size_t j = 0; j < step; j += line) __builtin_prefetch(writing.ahead + i + j, 0, 2);
-      unroll<4>([&](std::size_t r) __attribute__((always_inline)) { S::stream(y + i + r * S::width, v[r]); });
+      unroll<4>([&](std::size_t r) RAPT_INNER { S::stream(y + i + r * S::width, v[r]); });
     } else if constexpr (StoresTwo<S, E>) {
       S::store_two(y + i, v[0], v[1]);
       S::store_two(y + i + 2 * S::width, v[2], v[3]);
     } else {
-      unroll<4>([&](std::size_t r) __attribute__((always_inline)) { S::store(y + i + r * S::width, v[r]); });
+      unroll<4>([&](std::size_t r) RAPT_INNER { S::store(y + i + r * S::width, v[r]); });
     }
   }
   for (; n - i >= S::width; i += S::width) S::store(y + i, f(WholeVector{}, i));

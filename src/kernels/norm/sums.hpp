@@ -7,6 +7,7 @@
 #include "contract/norm.hpp"
 #include "kernels/dot.hpp"
 #include "kernels/norm/whole_or_first.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -21,29 +22,29 @@ struct TwoFactors {
 };
 
 template <std::size_t r, class A, class V>
-[[gnu::always_inline]] inline void add_products(DotLanes<A> (&sum)[1], const Factors<V> &factors) {
+RAPT_INNER inline void add_products(DotLanes<A> (&sum)[1], const Factors<V> &factors) {
   sum[0].lane[r] = simd<A>::fma(factors.a, factors.b, sum[0].lane[r]);
 }
 template <std::size_t r, class A, class V>
-[[gnu::always_inline]] inline void add_products(DotLanes<A> (&sum)[2], const TwoFactors<V> &factors) {
+RAPT_INNER inline void add_products(DotLanes<A> (&sum)[2], const TwoFactors<V> &factors) {
   sum[0].lane[r] = simd<A>::fma(factors.first.a, factors.first.b, sum[0].lane[r]);
   sum[1].lane[r] = simd<A>::fma(factors.second.a, factors.second.b, sum[1].lane[r]);
 }
 
 // Adds what belongs to `count` registers of each sum, beginning with `first`.
 template <std::size_t first, std::size_t count, class A, std::size_t sums, class Terms>
-[[gnu::always_inline]] inline void add_to_registers(DotLanes<A> (&sum)[sums], std::size_t begin,
-                                                    std::size_t end, const Terms &terms) {
+RAPT_INNER inline void add_to_registers(DotLanes<A> (&sum)[sums], std::size_t begin, std::size_t end,
+                                        const Terms &terms) {
   using S = simd<A>;
   constexpr std::size_t lanes = DotLanes<A>::lanes;
   std::size_t i = begin;
   for (; end - i >= lanes; i += lanes) {
-    unroll<count>([&](auto r) __attribute__((always_inline)) {
+    unroll<count>([&](auto r) RAPT_INNER {
       add_products<first + r>(sum, terms(WholeVector{}, i + (first + r) * S::width));
     });
   }
   if (i == end) return;
-  unroll_while<count>([&](auto r) __attribute__((always_inline)) {
+  unroll_while<count>([&](auto r) RAPT_INNER {
     const std::size_t at = i + (first + r) * S::width;
     if (end < at + S::width) {
       if (end > at) add_products<first + r>(sum, terms(FirstOfVector{end - at}, at));
@@ -58,17 +59,17 @@ template <std::size_t first, std::size_t count, class A, std::size_t sums, class
 // element must have a factor of +0, and no NaN. Where two sums would take all registers, the row is walked twice, for
 // half of the lanes each, so that every element is still loaded once.
 template <class A, std::size_t sums, class Terms>
-[[gnu::always_inline]] inline void add_terms(DotLanes<A> (&sum)[sums], std::size_t begin, std::size_t end,
-                                             const Terms &terms) {
+RAPT_INNER inline void add_terms(DotLanes<A> (&sum)[sums], std::size_t begin, std::size_t end,
+                                 const Terms &terms) {
   constexpr std::size_t registers = DotLanes<A>::registers;
   constexpr std::size_t walks = sums > 1 && sums * registers > simd<A>::registers / 2 ? 2 : 1;
-  unroll<sums>([&](std::size_t s) __attribute__((always_inline)) { sum[s].clear(); });
-  unroll<walks>([&](auto walk) __attribute__((always_inline)) {
+  unroll<sums>([&](std::size_t s) RAPT_INNER { sum[s].clear(); });
+  unroll<walks>([&](auto walk) RAPT_INNER {
     constexpr std::size_t count = registers / walks;
     add_to_registers<walk * count, count>(sum, begin, end, terms);
   });
   if ((end - begin) % DotLanes<A>::lanes == 0) return;
-  unroll<sums>([&](std::size_t s) __attribute__((always_inline)) {
+  unroll<sums>([&](std::size_t s) RAPT_INNER {
     sum[s].lane[0] = sum[s].lane[0] + typename simd<A>::batch(A(0));  // a missing element adds 0 * 0
   });
 }
@@ -78,12 +79,12 @@ template <class A, std::size_t sums, class Terms>
                                                     A (&lane)[sums][rapt::dot_lanes<A>]) {
   DotLanes<A> sum[sums];
   add_terms(sum, begin, end, terms);
-  unroll<sums>([&](std::size_t s) __attribute__((always_inline)) { sum[s].store(lane[s]); });
+  unroll<sums>([&](std::size_t s) RAPT_INNER { sum[s].store(lane[s]); });
 }
 
 // Sums n > dot_stretch elements, one stretch after the other.
 template <class A, std::size_t sums, class Terms>
-[[gnu::always_inline]] inline void sums_of_stretches(std::size_t n, const Terms &terms, A (&result)[sums]) {
+RAPT_INNER inline void sums_of_stretches(std::size_t n, const Terms &terms, A (&result)[sums]) {
   constexpr std::size_t lanes = rapt::dot_lanes<A>, stretch = rapt::dot_stretch<A>;
   A total[sums][lanes];
   lanes_of_terms(terms, std::size_t{0}, stretch, total);
@@ -102,16 +103,16 @@ template <class A, std::size_t sums, class Terms>
 }
 
 template <class A, std::size_t sums, class Terms>
-[[gnu::always_inline]] inline void sums_of_terms(std::size_t n, const Terms &terms, A (&result)[sums]) {
+RAPT_INNER inline void sums_of_terms(std::size_t n, const Terms &terms, A (&result)[sums]) {
   if (n > rapt::dot_stretch<A>) [[unlikely]]
     return sums_of_stretches(n, terms, result);
   DotLanes<A> sum[sums];
   add_terms(sum, 0, n, terms);
-  unroll<sums>([&](std::size_t s) __attribute__((always_inline)) { result[s] = sum[s].fold(); });
+  unroll<sums>([&](std::size_t s) RAPT_INNER { result[s] = sum[s].fold(); });
 }
 
 template <class A, class Terms>
-[[gnu::always_inline]] inline A sum_of_terms(std::size_t n, const Terms &terms) {
+RAPT_INNER inline A sum_of_terms(std::size_t n, const Terms &terms) {
   A result[1];
   sums_of_terms(n, terms, result);
   return result[0];
@@ -120,7 +121,7 @@ template <class A, class Terms>
 // In a square both factors are one load, which may be unaligned without halving the speed. So the ways of dot for
 // unaligned vectors are not compiled a second time.
 template <class E>
-[[gnu::always_inline]] inline rapt::Arithmetic<E> sum_of_squares(const E *x, std::size_t n) {
+RAPT_INNER inline rapt::Arithmetic<E> sum_of_squares(const E *x, std::size_t n) {
   using A = rapt::Arithmetic<E>;
   if (n < DotLanes<A>::lanes) return dot_short(x, x, n);
   if (n <= rapt::dot_stretch<A>) [[likely]]
@@ -137,7 +138,7 @@ class Columns {
  public:
   explicit Columns(std::size_t n)
       : n_(static_cast<A>(n)), inverse_((n & (n - 1)) == 0 ? A(1) / static_cast<A>(n) : A(0)) {}
-  [[gnu::always_inline]] A mean(A sum) const {
+  RAPT_INNER A mean(A sum) const {
     if (inverse_ != 0) [[likely]]
       return sum * inverse_;
     return sum / n_;
@@ -149,7 +150,7 @@ class Columns {
 
 // Returns 1 / sqrt(mean + eps).
 template <class A>
-[[gnu::always_inline]] inline A inverse_root(A mean, A eps) {
+RAPT_INNER inline A inverse_root(A mean, A eps) {
   return A(1) / rapt::square_root(mean + eps);
 }
 

@@ -6,6 +6,7 @@
 
 #include "contract/types.hpp"
 #include "kernels/norm/whole_or_first.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -18,7 +19,7 @@ struct Weights {
   const E *weight;
 
   template <class Part, class V>
-  [[gnu::always_inline]] V times(Part part, std::size_t i, V v) const {
+  RAPT_INNER V times(Part part, std::size_t i, V v) const {
     if constexpr (form == Weight::none) {
       return v;
     } else {
@@ -26,7 +27,7 @@ struct Weights {
     }
   }
   template <class V, class Part>
-  [[gnu::always_inline]] V load(Part part, std::size_t i) const {
+  RAPT_INNER V load(Part part, std::size_t i) const {
     const V w = part.load(weight + i);
     if constexpr (form == Weight::plus_one) return w + V(1);
     return w;
@@ -35,7 +36,7 @@ struct Weights {
 
 // Calls f(Weights<E, form>) for the form that the options have.
 template <class E, class Options, class F>
-[[gnu::always_inline]] inline void with_weights(const Options &o, F f) {
+RAPT_INNER inline void with_weights(const Options &o, F f) {
   const E *weight = static_cast<const E *>(o.weight);
   if (!weight) {
     f(Weights<E, Weight::none>{weight});

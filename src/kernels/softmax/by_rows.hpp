@@ -8,6 +8,7 @@
 #include "kernels/softmax/quotient.hpp"
 #include "kernels/softmax/softmax_call.hpp"
 #include "kernels/vector/fill.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/map.hpp"
 
 namespace {
@@ -19,32 +20,27 @@ struct Probability {
   RowExp<A, false> exponential;
   Quotient<A> quotient;
 
-  [[gnu::always_inline]] Probability(const SoftmaxCall<A> &call, const ExpParts<A> &exp, const RowMax<A> &max,
-                                     double sum)
+  RAPT_INNER Probability(const SoftmaxCall<A> &call, const ExpParts<A> &exp, const RowMax<A> &max, double sum)
       : exponential(exp, max.max, max.max_n, call.depth), quotient(sum) {}
-  [[gnu::always_inline]] batch operator()(batch v) const { return quotient(exponential(v)); }
+  RAPT_INNER batch operator()(batch v) const { return quotient(exponential(v)); }
 };
 
 // Writes the probabilities of a row whose exponentials are not stored in its output.
 template <class E, class A>
-[[gnu::always_inline]] inline void write_from_scores(const SoftmaxCall<A> &call, const RowMax<A> &max,
-                                                     double sum, std::size_t r, const E *x, E *y,
-                                                     std::size_t cols) {
+RAPT_INNER inline void write_from_scores(const SoftmaxCall<A> &call, const RowMax<A> &max, double sum,
+                                         std::size_t r, const E *x, E *y, std::size_t cols) {
   const ExpParts<A> exp(call.k);
-  with_scores(
-      call.plan, r, x, scratch_of(y), [&](const auto &scores) __attribute__((always_inline)) {
-        if constexpr (!output_is_scratch<E>) {
-          if (max.subtract) [[unlikely]] {
-            const RowExp<A, true> exponential(exp, max.max, 0, call.depth);
-            const Quotient<A> quotient(sum);
-            return map_scores(
-                scores, y, cols, [&](typename simd<A>::batch v) __attribute__((always_inline)) {
-                  return quotient(exponential(v));
-                });
-          }
-        }
-        map_scores(scores, y, cols, Probability<A>(call, exp, max, sum));
-      });
+  with_scores(call.plan, r, x, scratch_of(y), [&](const auto &scores) RAPT_INNER {
+    if constexpr (!output_is_scratch<E>) {
+      if (max.subtract) [[unlikely]] {
+        const RowExp<A, true> exponential(exp, max.max, 0, call.depth);
+        const Quotient<A> quotient(sum);
+        return map_scores(scores, y, cols,
+                          [&](typename simd<A>::batch v) RAPT_INNER { return quotient(exponential(v)); });
+      }
+    }
+    map_scores(scores, y, cols, Probability<A>(call, exp, max, sum));
+  });
 }
 
 // Computes the rows [begin, end), with any options.
@@ -66,13 +62,12 @@ template <class E, class A>
     auto done = row;
     const bool regular = done.max.kind == RowKind::regular;
     if (regular && !done.summed) {
-      done.sum = with_scores(
-          call.plan, r, x, scratch_of(y), [&](const auto &scores) __attribute__((always_inline)) {
-            const E *const ahead = together ? next_x : x;
-            if (done.narrow)
-              return call.template sum_narrow<kept>(done.max, scores, done.cols, scratch_of(y), ahead);
-            return call.template sum_exponentials<kept>(done.max, scores, done.cols, scratch_of(y), ahead);
-          });
+      done.sum = with_scores(call.plan, r, x, scratch_of(y), [&](const auto &scores) RAPT_INNER {
+        const E *const ahead = together ? next_x : x;
+        if (done.narrow)
+          return call.template sum_narrow<kept>(done.max, scores, done.cols, scratch_of(y), ahead);
+        return call.template sum_exponentials<kept>(done.max, scores, done.cols, scratch_of(y), ahead);
+      });
     }
     if (!last && together) row = call.template first_pass<true>(r + 1, next_x, scratch_of(next_y));
     if (regular && done.sum == done.sum) [[likely]] {

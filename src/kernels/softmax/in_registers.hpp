@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/softmax/row_batches.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -23,59 +24,55 @@ class RowBatchInRegisters : RowBatch<E, simple> {
 
   // Loads the scores. If the batch has too few rows, its last row is loaded in place of the missing ones, and
   // then computed and written several times.
-  [[gnu::always_inline]] void load() {
+  RAPT_INNER void load() {
     if constexpr (simple) {
-      load_from([&](std::size_t j) __attribute__((always_inline)) {
-        return PlainScores<E>{this->x(j)}.first(0, this->rows_.cols);
-      });
+      load_from([&](std::size_t j)
+                    RAPT_INNER { return PlainScores<E>{this->x(j)}.first(0, this->rows_.cols); });
     } else {
       // Scores go through memory, so that the code that computes them exists once instead of once per row.
       alignas(64) A scores[rows_together * S::width];
       make_scores(scores);
-      load_from([&](std::size_t j) __attribute__((always_inline)) { return S::load(scores + j * S::width); });
+      load_from([&](std::size_t j) RAPT_INNER { return S::load(scores + j * S::width); });
     }
   }
-  [[gnu::always_inline]] bool find_maxima() {
+  RAPT_INNER bool find_maxima() {
     auto is_nan = S::unordered(batch(A(0)), batch(A(0)));
     if constexpr (MaxOf<A>::looks_for_nan) {
-      unroll<registers>([&](std::size_t m) __attribute__((always_inline)) {
-        is_nan = S::either(is_nan, S::unordered(v_[m], v_[m]));
-      });
+      unroll<registers>([&](std::size_t m)
+                            RAPT_INNER { is_nan = S::either(is_nan, S::unordered(v_[m], v_[m])); });
     }
     return Batch::find_maxima(fold([](batch a, batch b) { return S::max(a, b); }), is_nan);
   }
-  [[gnu::always_inline]] void compute_exponentials(const ExpParts<A> &exp) {
-    unroll<registers>([&](std::size_t m) __attribute__((always_inline)) {
+  RAPT_INNER void compute_exponentials(const ExpParts<A> &exp) {
+    unroll<registers>([&](std::size_t m) RAPT_INNER {
       v_[m] = Exponential(exp, of_rows(this->lowest_, m), of_rows(this->magic_, m))(v_[m]);
     });
     keep_visible();
   }
   // Loads the elements, with 0 past the ends of rows.
-  [[gnu::always_inline]] void load_elements() requires(simple) {
+  RAPT_INNER void load_elements() requires(simple) {
     if constexpr (gapless) {
-      unroll<registers>([&](std::size_t m)
-                            __attribute__((always_inline)) { v_[m] = S::load(this->x(0) + m * S::width); });
+      unroll<registers>([&](std::size_t m) RAPT_INNER { v_[m] = S::load(this->x(0) + m * S::width); });
     } else {
-      load_from([&](std::size_t j)
-                    __attribute__((always_inline)) { return S::load_first(this->x(j), this->rows_.cols); });
+      load_from([&](std::size_t j) RAPT_INNER { return S::load_first(this->x(j), this->rows_.cols); });
     }
   }
   // Computes the exponentials without maxima.
-  [[gnu::always_inline]] void compute_exponentials(ExpWithoutMax<A> &exp_of) {
+  RAPT_INNER void compute_exponentials(ExpWithoutMax<A> &exp_of) {
     constexpr std::size_t at_once =
         registers < ExpWithoutMax<A>::together ? registers : ExpWithoutMax<A>::together;
-    unroll<registers / at_once>([&](std::size_t g) __attribute__((always_inline)) {
+    unroll<registers / at_once>([&](std::size_t g) RAPT_INNER {
       batch v[at_once];
-      unroll<at_once>([&](std::size_t m) __attribute__((always_inline)) { v[m] = v_[g * at_once + m]; });
+      unroll<at_once>([&](std::size_t m) RAPT_INNER { v[m] = v_[g * at_once + m]; });
       exp_of(v);
-      unroll<at_once>([&](std::size_t m) __attribute__((always_inline)) { v_[g * at_once + m] = v[m]; });
+      unroll<at_once>([&](std::size_t m) RAPT_INNER { v_[g * at_once + m] = v[m]; });
     });
     keep_visible();
   }
-  [[gnu::always_inline]] void compute_sums() {
+  RAPT_INNER void compute_sums() {
     using D = simd<double>;
     typename D::batch lanes[rows_together];
-    unroll<registers>([&](std::size_t m) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t m) RAPT_INNER {
       if constexpr (std::is_same_v<A, double>) {
         lanes[m] = v_[m];
       } else if constexpr (together == 1) {
@@ -89,8 +86,8 @@ class RowBatchInRegisters : RowBatch<E, simple> {
     Batch::compute_sums();
   }
   template <class Q>
-  [[gnu::always_inline]] void write() {
-    unroll<registers>([&](auto m) __attribute__((always_inline)) {
+  RAPT_INNER void write() {
+    unroll<registers>([&](auto m) RAPT_INNER {
       const Q quotient(of_rows(this->high_, m), of_rows(this->low_, m));
       const batch q = quotient(v_[m]);
       if constexpr (gapless) {
@@ -107,9 +104,9 @@ class RowBatchInRegisters : RowBatch<E, simple> {
  private:
   static constexpr std::size_t registers = rows_together / together;
 
-  [[gnu::always_inline]] void keep_visible() {
+  RAPT_INNER void keep_visible() {
     if constexpr (gapless) return;
-    unroll<registers>([&](std::size_t m) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t m) RAPT_INNER {
       if constexpr (together == 1) {
         v_[m] = S::keep_first(v_[m], this->cols(m));
       } else {
@@ -125,8 +122,8 @@ class RowBatchInRegisters : RowBatch<E, simple> {
   }
   // Fills the registers with scores(j), the scores of row j.
   template <class Scores>
-  [[gnu::always_inline]] void load_from(Scores scores) {
-    unroll<registers>([&](std::size_t m) __attribute__((always_inline)) {
+  RAPT_INNER void load_from(Scores scores) {
+    unroll<registers>([&](std::size_t m) RAPT_INNER {
       if constexpr (together == 1) {
         v_[m] = scores(m);
       } else {
@@ -134,7 +131,7 @@ class RowBatchInRegisters : RowBatch<E, simple> {
       }
     });
   }
-  [[gnu::always_inline]] void make_scores(A *scores) const {
+  RAPT_INNER void make_scores(A *scores) const {
     const ScorePlan<A> &plan = this->call_.plan;
     const bool plain = plan.plain(), masked_only = plan.masked_only();
     for (std::size_t j = 0; j < rows_together; ++j, scores += S::width) {
@@ -151,7 +148,7 @@ class RowBatchInRegisters : RowBatch<E, simple> {
     }
   }
   template <class Op>
-  [[gnu::always_inline]] batch fold(Op op) const {
+  RAPT_INNER batch fold(Op op) const {
     if constexpr (together == 1) {
       return S::fold_each(v_, op);
     } else {
@@ -159,7 +156,7 @@ class RowBatchInRegisters : RowBatch<E, simple> {
     }
   }
   // Returns value[j] of each row j in register m, in all lanes of that row.
-  [[gnu::always_inline]] static batch of_rows(const A *value, std::size_t m) {
+  RAPT_INNER static batch of_rows(const A *value, std::size_t m) {
     if constexpr (together == 1) {
       return batch(value[m]);
     } else {
@@ -181,8 +178,7 @@ template <bool simple, std::size_t together, bool gapless, class E, class A>
   const bool serves = ExpWithoutMax<A>::serves(call.k);
   TriesWithoutMax tries;
   for_row_batches<2 * most>(
-      rows, x,
-      y, [&](const E *x_rows, E *y_rows, std::size_t r, std::size_t count) __attribute__((always_inline)) {
+      rows, x, y, [&](const E *x_rows, E *y_rows, std::size_t r, std::size_t count) RAPT_INNER {
         const std::size_t half = count < most ? count : most;
         const std::size_t skip = count > most ? most : 0;  // a single batch is computed twice, as a and b
         const E *const x_b = x_rows + static_cast<std::ptrdiff_t>(skip) * rows.x_stride;

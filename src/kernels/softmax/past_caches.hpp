@@ -7,6 +7,7 @@
 #include "kernels/softmax/by_rows.hpp"
 #include "kernels/softmax/row_elements.hpp"
 #include "kernels/softmax/without_max.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -64,9 +65,9 @@ struct ProbabilityWithoutMax {
   PlainQuotient<A> quotient;
 
   template <std::size_t registers>
-  [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
+  RAPT_INNER void operator()(batch (&v)[registers]) const {
     exp_of->without_test(v);
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { v[r] = quotient(v[r]); });
+    unroll<registers>([&](std::size_t r) RAPT_INNER { v[r] = quotient(v[r]); });
   }
 };
 
@@ -93,8 +94,7 @@ template <bool keeps, class E, class A>
   const ExpWithoutMax<A> constants = exp_of;
   TriesWithoutMax tries;
   std::size_t r = 0;
-  const auto writer_of = [&](std::size_t cols, const Reciprocal<A> &reciprocal)
-      __attribute__((always_inline)) {
+  const auto writer_of = [&](std::size_t cols, const Reciprocal<A> &reciprocal) RAPT_INNER {
     const PlainQuotient<A> quotient(batch(reciprocal.high), batch(reciprocal.low));
     if constexpr (keeps) {
       return Writer(kept[r % 2], y, cols, quotient, true);
@@ -113,7 +113,7 @@ template <bool keeps, class E, class A>
     const std::size_t untried = tries.untried(rows.rows - r);
     const std::size_t cols = call.plan.visible_cols(r);
     const E *const next = r + 1 < rows.rows ? x + rows.x_stride : x;
-    const auto beside = [&](std::size_t i) __attribute__((always_inline)) {
+    const auto beside = [&](std::size_t i) RAPT_INNER {
       FetchRow<E>{next}(i);
       writer.step();
     };

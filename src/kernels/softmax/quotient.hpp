@@ -7,6 +7,7 @@
 #include "contract/fused.hpp"
 #include "contract/softmax.hpp"
 #include "contract/types.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -37,7 +38,7 @@ struct Reciprocals {
   using batch = typename S::batch;
   batch high, low;
 
-  [[gnu::always_inline]] explicit Reciprocals(const double *sums) {
+  RAPT_INNER explicit Reciprocals(const double *sums) {
     const typename D::batch one(1.0);
     if constexpr (std::is_same_v<A, double>) {
       const batch sum = S::load(sums);
@@ -61,8 +62,8 @@ class PlainQuotient {
   using S = simd<A>;
   using batch = typename S::batch;
 
-  [[gnu::always_inline]] PlainQuotient(batch high, batch low) : high_(high), low_(low) {}
-  [[gnu::always_inline]] batch operator()(batch e) const { return S::fma(e, high_, e * low_); }
+  RAPT_INNER PlainQuotient(batch high, batch low) : high_(high), low_(low) {}
+  RAPT_INNER batch operator()(batch e) const { return S::fma(e, high_, e * low_); }
 
  private:
   batch high_, low_;
@@ -77,12 +78,12 @@ class Quotient {
   using C = rapt::SoftmaxContract<A>;
   using batch = typename S::batch;
 
-  [[gnu::always_inline]] explicit Quotient(double sum) : Quotient(Reciprocal<A>(sum)) {}
-  [[gnu::always_inline]] explicit Quotient(const Reciprocal<A> &reciprocal)
+  RAPT_INNER explicit Quotient(double sum) : Quotient(Reciprocal<A>(sum)) {}
+  RAPT_INNER explicit Quotient(const Reciprocal<A> &reciprocal)
       : Quotient(batch(reciprocal.high), batch(reciprocal.low)) {}
-  [[gnu::always_inline]] Quotient(batch high, batch low) : plain_(high * batch(bias), low * batch(bias)) {}
+  RAPT_INNER Quotient(batch high, batch low) : plain_(high * batch(bias), low * batch(bias)) {}
 
-  [[gnu::always_inline]] batch operator()(batch e) const {
+  RAPT_INNER batch operator()(batch e) const {
     const batch q = plain_(e);
     const auto flushed = S::less(q, batch(C::smallest_quotient));
     if constexpr (S::masks_are_free) {
@@ -102,13 +103,13 @@ class Quotient {
 
 // Computes y = e / sum for a short row padded to whole vectors. map() takes up to 1.7 times as long on AVX2.
 template <class A, class E, class Q>
-[[gnu::always_inline]] inline void divide_padded(const A *e, E *y, std::size_t n, const Q &quotient) {
+RAPT_INNER inline void divide_padded(const A *e, E *y, std::size_t n, const Q &quotient) {
   using S = simd<A>;
   constexpr std::size_t registers = 4;
   constexpr std::size_t step = registers * S::width;
   std::size_t i = 0;
   for (; n - i >= step; i += step) {
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) RAPT_INNER {
       S::store(y + i + r * S::width, quotient(S::load(e + i + r * S::width)));
     });
   }

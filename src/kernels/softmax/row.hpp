@@ -14,6 +14,7 @@
 #include "contract/softmax.hpp"
 #include "kernels/softmax/irregular.hpp"
 #include "kernels/vector/exp.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/store.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -68,27 +69,27 @@ class RowExp {
   using C = rapt::SoftmaxContract<A>;
   using batch = typename S::batch;
 
-  [[gnu::always_inline]] RowExp(const ExpParts<A> &exp, A max, A max_n, A depth)
+  RAPT_INNER RowExp(const ExpParts<A> &exp, A max, A max_n, A depth)
       : RowExp(exp, batch(subtract ? -depth : max - depth), batch(magic(max_n))) {
     max_ = batch(max);
   }
-  [[gnu::always_inline]] RowExp(const ExpParts<A> &exp, batch lowest, batch magic)
+  RAPT_INNER RowExp(const ExpParts<A> &exp, batch lowest, batch magic)
       : exp_(&exp), lowest_(lowest), magic_(magic) {}
   // Returns the `magic` of ExpParts::exp_above() that subtracts max_n from n and adds sum_bias. max_n is a
   // number or a vector of numbers.
   template <class N>
-  [[gnu::always_inline]] static N magic(N max_n) {
+  RAPT_INNER static N magic(N max_n) {
     return (N(C::round_magic) - max_n) + N(A(C::sum_bias));
   }
 
   template <std::size_t registers>
-  [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
+  RAPT_INNER void operator()(batch (&v)[registers]) const {
     if constexpr (subtract) {
-      unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { v[r] = v[r] - max_; });
+      unroll<registers>([&](std::size_t r) RAPT_INNER { v[r] = v[r] - max_; });
     }
     exp_->exp_above(v, lowest_, magic_);
   }
-  [[gnu::always_inline]] batch operator()(batch v) const {
+  RAPT_INNER batch operator()(batch v) const {
     batch one[1] = {v};
     (*this)(one);
     return one[0];
@@ -106,13 +107,13 @@ class NarrowExp {
  public:
   using batch = typename simd<A>::batch;
 
-  [[gnu::always_inline]] NarrowExp(const ExpParts<A> &exp, A max_n)
+  RAPT_INNER NarrowExp(const ExpParts<A> &exp, A max_n)
       : exp_(&exp), magic_(RowExp<A, false>::magic(max_n)) {}
   template <std::size_t registers>
-  [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
+  RAPT_INNER void operator()(batch (&v)[registers]) const {
     exp_->exp_normal(v, magic_);
   }
-  [[gnu::always_inline]] batch operator()(batch v) const { return exp_->exp_normal(v, magic_); }
+  RAPT_INNER batch operator()(batch v) const { return exp_->exp_normal(v, magic_); }
 
  private:
   const ExpParts<A> *exp_;
@@ -134,23 +135,20 @@ struct RowTerms {
   Beside *beside;
 
   template <std::size_t registers>
-  [[gnu::always_inline]] void full(std::size_t i, batch (&term)[registers]) const {
+  RAPT_INNER void full(std::size_t i, batch (&term)[registers]) const {
     constexpr std::size_t line = 64 / sizeof(Next);
-    unroll<(registers * S::width + line - 1) / line>([&](std::size_t r) __attribute__((always_inline)) {
-      __builtin_prefetch(ahead + i + r * line);
-    });
+    unroll<(registers * S::width + line - 1) / line>(
+        [&](std::size_t r) RAPT_INNER { __builtin_prefetch(ahead + i + r * line); });
     if constexpr (Scores::in_memory) {
-      unroll<registers>([&](std::size_t r)
-                            __attribute__((always_inline)) { term[r] = scores.full(i + r * S::width); });
+      unroll<registers>([&](std::size_t r) RAPT_INNER { term[r] = scores.full(i + r * S::width); });
     } else {
       for (std::size_t r = 0; r < registers; ++r) term[r] = scores.full(i + r * S::width);
     }
     exponential(term);
-    unroll<registers>([&](std::size_t r)
-                          __attribute__((always_inline)) { store_full<to>(e, i + r * S::width, term[r]); });
+    unroll<registers>([&](std::size_t r) RAPT_INNER { store_full<to>(e, i + r * S::width, term[r]); });
     if constexpr (!std::is_same_v<Beside, Nothing>) beside->step();
   }
-  [[gnu::always_inline]] batch first(std::size_t i, std::size_t left) const {
+  RAPT_INNER batch first(std::size_t i, std::size_t left) const {
     const batch term = exponential(scores.first(i, left));
     store_end<to>(e, i, term, left);
     return S::keep_first(term, left);
@@ -158,8 +156,10 @@ struct RowTerms {
 };
 
 template <Store to, class A, class Exponential, class Scores, class Next, class Beside = Nothing>
-[[gnu::always_inline]] inline RowTerms<to, A, Exponential, Scores, Next, Beside> row_terms(
-    const Exponential &exponential, const Scores &scores, A *e, const Next *ahead, Beside *beside = nullptr) {
+RAPT_INNER inline RowTerms<to, A, Exponential, Scores, Next, Beside> row_terms(const Exponential &exponential,
+                                                                               const Scores &scores, A *e,
+                                                                               const Next *ahead,
+                                                                               Beside *beside = nullptr) {
   return {exponential, scores, e, ahead, beside};
 }
 

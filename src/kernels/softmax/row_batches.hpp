@@ -10,6 +10,7 @@
 #include "kernels/softmax/softmax_call.hpp"
 #include "kernels/softmax/without_max.hpp"
 #include "kernels/vector/fill.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/map.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -32,8 +33,7 @@ class RowBatch {
   static constexpr std::size_t rows_together = S::width;
 
   // Makes a row batch of `count` rows, at most rows_together, from row `first` on, which begins at x and y.
-  [[gnu::always_inline]] RowBatch(const SoftmaxCall<A> &call, const E *x, E *y, std::size_t first,
-                                  std::size_t count)
+  RAPT_INNER RowBatch(const SoftmaxCall<A> &call, const E *x, E *y, std::size_t first, std::size_t count)
       : call_(call), rows_(call.plan.rows), x_(x), y_(y), first_(first), count_(count) {
     if constexpr (!simple) {
       for (std::size_t j = 0; j < rows_together; ++j) cols_[j] = call.plan.visible_cols(first + present(j));
@@ -41,7 +41,7 @@ class RowBatch {
   }
 
   // Computes the rows without their maxima. Returns false and writes nothing if a score is out of range.
-  [[gnu::always_inline]] bool run_without_max(ExpWithoutMax<A> &exp_of, bool past_caches) {
+  RAPT_INNER bool run_without_max(ExpWithoutMax<A> &exp_of, bool past_caches) {
     alignas(64) A buffer[rows_together * longest_batched_row];
     const std::size_t vectors = (rows_.cols + S::width - 1) / S::width;
     typename D::batch lanes[rows_together];
@@ -65,7 +65,7 @@ class RowBatch {
 
   // Computes the rows with their maxima. Returns false and writes nothing if a row is irregular or needs
   // RowMax::subtract.
-  [[gnu::always_inline]] bool run(bool past_caches) {
+  RAPT_INNER bool run(bool past_caches) {
     alignas(64) A buffer[rows_together * longest_batched_row];  // for scores, then for exponentials
     const std::size_t pitch = (rows_.cols + S::width - 1) / S::width * S::width;
     batch lanes[rows_together];
@@ -87,10 +87,9 @@ class RowBatch {
     for (std::size_t j = 0; j < count_; ++j) {
       const Exponential exponential(exp, lowest_[j], magic_[j]);
       A *const e = buffer + j * pitch;
-      sum_[j] = with_row_scores(
-          plain, j, e, [&](const auto &scores) __attribute__((always_inline)) {
-            return sum_of<A>(cols(j), row_terms<Store::padded>(exponential, scores, e, e));
-          });
+      sum_[j] = with_row_scores(plain, j, e, [&](const auto &scores) RAPT_INNER {
+        return sum_of<A>(cols(j), row_terms<Store::padded>(exponential, scores, e, e));
+      });
     }
     for (std::size_t j = count_; j < rows_together; ++j) sum_[j] = sum_[0];
     compute_sums();
@@ -100,7 +99,7 @@ class RowBatch {
   }
 
  protected:
-  [[gnu::always_inline]] bool find_maxima(batch max, typename S::mask is_nan) {
+  RAPT_INNER bool find_maxima(batch max, typename S::mask is_nan) {
     const auto irregular = S::negate(S::less(S::abs(max), batch(call_.plan.subtract_from)));
     if (S::any(S::either(is_nan, irregular))) [[unlikely]]
       return false;
@@ -112,9 +111,8 @@ class RowBatch {
   // Stores the exponentials of all rows to `buffer`. If f64 rows are summed one by one, stores row j's sum to
   // sum_[j]. Otherwise stores the lanes of the sum to lanes[j], not folded. Returns false if a score is out
   // of range.
-  [[gnu::always_inline]] bool sum_in(ExpWithoutMax<A> &exp_of, std::size_t vectors, A *buffer,
-                                     typename D::batch *lanes) {
-    const auto row_by_row = [&](auto elements) __attribute__((always_inline)) {
+  RAPT_INNER bool sum_in(ExpWithoutMax<A> &exp_of, std::size_t vectors, A *buffer, typename D::batch *lanes) {
+    const auto row_by_row = [&](auto elements) RAPT_INNER {
       for (std::size_t j = 0; j < count_; ++j) {
         BlockSum<A> sum;
         if (!sum_without_max<Store::padded>(exp_of, elements(j), buffer + j * vectors * S::width, cols(j),
@@ -128,7 +126,7 @@ class RowBatch {
       }
       return true;
     };
-    const auto plain = [&](std::size_t j) __attribute__((always_inline)) { return PlainElements<E>{x(j)}; };
+    const auto plain = [&](std::size_t j) RAPT_INNER { return PlainElements<E>{x(j)}; };
     if constexpr (simple) {
       switch (vectors) {
         case 2:
@@ -144,12 +142,12 @@ class RowBatch {
       const ScorePlan<A> &plan = call_.plan;
       if (plan.plain()) return row_by_row(plain);
       if (plan.masked_only()) {
-        return row_by_row([&](std::size_t j) __attribute__((always_inline)) {
+        return row_by_row([&](std::size_t j) RAPT_INNER {
           return MaskedElements<E>{x(j), plan.mask_row(first_ + j)};
         });
       }
       const batch from_natural(plan.from_natural);
-      return row_by_row([&](std::size_t j) __attribute__((always_inline)) {
+      return row_by_row([&](std::size_t j) RAPT_INNER {
         return BiasedElements<E, true>{x(j), plan.bias_row(first_ + j), plan.mask_row(first_ + j),
                                        from_natural};
       });
@@ -158,28 +156,26 @@ class RowBatch {
   // Computes rows of K vectors, as many at once as fit in the registers. Stores the exponentials to `buffer`,
   // and the lanes of their sums to `lanes`. Returns false if a score is out of range.
   template <std::size_t K>
-  [[gnu::always_inline]] bool short_rows(ExpWithoutMax<A> &exp_of, A *buffer,
-                                         typename D::batch *lanes) const {
+  RAPT_INNER bool short_rows(ExpWithoutMax<A> &exp_of, A *buffer, typename D::batch *lanes) const {
     constexpr std::size_t rows = K < ExpWithoutMax<A>::together ? ExpWithoutMax<A>::together / K : 1;
     constexpr std::size_t vectors_at_once = BlockLanes<A>::together;
     const std::size_t last = rows_.cols - (K - 1) * S::width;  // elements in a row's last vector
     for (std::size_t j = 0; j < count_; j += rows) {
       batch v[rows * K];
-      unroll<rows * K>([&](std::size_t i) __attribute__((always_inline)) {
+      unroll<rows * K>([&](std::size_t i) RAPT_INNER {
         const E *const from = x(j + i / K) + i % K * S::width;
         v[i] = i % K == K - 1 ? S::load_first(from, last) : S::load(from);
       });
       if (!exp_of(v)) [[unlikely]]
         return false;
-      unroll<rows>([&](std::size_t q) __attribute__((always_inline)) {
+      unroll<rows>([&](std::size_t q) RAPT_INNER {
         v[q * K + K - 1] = S::keep_first(v[q * K + K - 1], last);
         if (j + q >= rows_together) return;
-        unroll<K>([&](std::size_t i) __attribute__((always_inline)) {
-          S::store(buffer + ((j + q) * K + i) * S::width, v[q * K + i]);
-        });
+        unroll<K>([&](std::size_t i)
+                      RAPT_INNER { S::store(buffer + ((j + q) * K + i) * S::width, v[q * K + i]); });
         BlockSum<A> sum;
-        sum.add([&](std::size_t first, batch(&term)[vectors_at_once]) __attribute__((always_inline)) {
-          unroll<vectors_at_once>([&](std::size_t r) __attribute__((always_inline)) {
+        sum.add([&](std::size_t first, batch(&term)[vectors_at_once]) RAPT_INNER {
+          unroll<vectors_at_once>([&](std::size_t r) RAPT_INNER {
             term[r] = first + r < K ? v[q * K + (first + r) % K] : batch(A(0));
           });
         });
@@ -188,17 +184,16 @@ class RowBatch {
     }
     return true;
   }
-  [[gnu::always_inline]] void fold_lanes_of_rows(const typename D::batch (&lanes)[rows_together]) {
-    unroll<rows_together / D::width>([&](std::size_t g) __attribute__((always_inline)) {
+  RAPT_INNER void fold_lanes_of_rows(const typename D::batch (&lanes)[rows_together]) {
+    unroll<rows_together / D::width>([&](std::size_t g) RAPT_INNER {
       typename D::batch of_vector[D::width];
-      unroll<D::width>([&](std::size_t i)
-                           __attribute__((always_inline)) { of_vector[i] = lanes[g * D::width + i]; });
+      unroll<D::width>([&](std::size_t i) RAPT_INNER { of_vector[i] = lanes[g * D::width + i]; });
       D::store(sum_ + g * D::width,
                D::fold_each(of_vector, [](typename D::batch a, typename D::batch b) { return a + b; }));
     });
   }
   // Computes the reciprocals of the sums.
-  [[gnu::always_inline]] void compute_sums() {
+  RAPT_INNER void compute_sums() {
     const Reciprocals<A> reciprocals(sum_);
     any_nan_ = S::exp_keeps_nan && S::any(S::unordered(reciprocals.high, reciprocals.high));
     S::store(high_, reciprocals.high);
@@ -206,7 +201,7 @@ class RowBatch {
   }
   // Divides the exponentials of the buffer, and writes the quotients.
   template <class Q>
-  [[gnu::always_inline]] void write(const A *buffer, std::size_t pitch, bool past_caches) const {
+  RAPT_INNER void write(const A *buffer, std::size_t pitch, bool past_caches) const {
     for (std::size_t j = 0; j < count_; ++j) {
       const Q quotient{batch(high_[j]), batch(low_[j])};
       const A *const e = buffer + j * pitch;
@@ -218,7 +213,7 @@ class RowBatch {
     }
   }
   // Writes the rows that have a NaN, and the columns that a row does not see.
-  [[gnu::always_inline]] void finish() {
+  RAPT_INNER void finish() {
     if (any_nan_) [[unlikely]] {
       for (std::size_t j = 0; j < count_; ++j) {
         if (sum_[j] != sum_[j])
@@ -227,7 +222,7 @@ class RowBatch {
     }
     if constexpr (!simple) fill_after_rows();
   }
-  [[gnu::always_inline]] void fill_after_rows() const {
+  RAPT_INNER void fill_after_rows() const {
     for (std::size_t j = 0; j < count_; ++j) {
       if (cols(j) < rows_.cols) fill(y(j) + cols(j), rows_.cols - cols(j), A(0));
     }
@@ -235,7 +230,7 @@ class RowBatch {
 
   // Calls f with the scores of row j, which are the row's elements or come from the buffer.
   template <class F>
-  [[gnu::always_inline]] auto with_row_scores(bool plain, std::size_t j, const A *scores, F f) const {
+  RAPT_INNER auto with_row_scores(bool plain, std::size_t j, const A *scores, F f) const {
     if constexpr (std::is_same_v<E, A>) {
       return f(PlainScores<E>{plain ? x(j) : scores});
     } else {
@@ -244,12 +239,12 @@ class RowBatch {
   }
 
   // Returns j, or the last row if row j does not exist.
-  [[gnu::always_inline]] std::size_t present(std::size_t j) const { return j < count_ ? j : count_ - 1; }
-  [[gnu::always_inline]] std::size_t cols(std::size_t j) const { return simple ? rows_.cols : cols_[j]; }
-  [[gnu::always_inline]] const E *x(std::size_t j) const {
+  RAPT_INNER std::size_t present(std::size_t j) const { return j < count_ ? j : count_ - 1; }
+  RAPT_INNER std::size_t cols(std::size_t j) const { return simple ? rows_.cols : cols_[j]; }
+  RAPT_INNER const E *x(std::size_t j) const {
     return x_ + static_cast<std::ptrdiff_t>(present(j)) * rows_.x_stride;
   }
-  [[gnu::always_inline]] E *y(std::size_t j) const {
+  RAPT_INNER E *y(std::size_t j) const {
     return y_ + static_cast<std::ptrdiff_t>(present(j)) * rows_.y_stride;
   }
 
@@ -268,7 +263,7 @@ class RowBatch {
 
 // Calls of(x, y, first, count) for each batch of up to rows_together rows.
 template <std::size_t rows_together, class E, class Of>
-[[gnu::always_inline]] inline void for_row_batches(const rapt::SoftmaxRows &rows, const E *x, E *y, Of of) {
+RAPT_INNER inline void for_row_batches(const rapt::SoftmaxRows &rows, const E *x, E *y, Of of) {
   for (std::size_t r = 0; r < rows.rows; r += rows_together) {
     const std::size_t left = rows.rows - r;
     const std::size_t count = left < rows_together ? left : rows_together;
@@ -288,8 +283,7 @@ template <bool simple, class E, class A>
                       (call.plan.plain() || call.plan.masked_only() || call.plan.biased());
   TriesWithoutMax tries;
   for_row_batches<Batch::rows_together>(
-      rows, x,
-      y, [&](const E *x_rows, E *y_rows, std::size_t r, std::size_t count) __attribute__((always_inline)) {
+      rows, x, y, [&](const E *x_rows, E *y_rows, std::size_t r, std::size_t count) RAPT_INNER {
         Batch row_batch(call, x_rows, y_rows, r, count);
         if constexpr (std::is_same_v<E, A>) {
           if (serves && tries.untried(count) == 0) [[likely]] {

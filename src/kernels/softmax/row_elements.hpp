@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "contract/types.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/simd.hpp"
 
 namespace {
@@ -18,12 +19,10 @@ struct PlainElements {
   using batch = typename S::batch;
   const E *x;
 
-  [[gnu::always_inline]] batch full(std::size_t i) const { return S::load(x + i); }
-  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const { return S::load_first(x + i, k); }
-  [[gnu::always_inline]] batch keep(std::size_t, batch e) const { return e; }
-  [[gnu::always_inline]] batch keep_first(std::size_t, std::size_t k, batch e) const {
-    return S::keep_first(e, k);
-  }
+  RAPT_INNER batch full(std::size_t i) const { return S::load(x + i); }
+  RAPT_INNER batch first(std::size_t i, std::size_t k) const { return S::load_first(x + i, k); }
+  RAPT_INNER batch keep(std::size_t, batch e) const { return e; }
+  RAPT_INNER batch keep_first(std::size_t, std::size_t k, batch e) const { return S::keep_first(e, k); }
 };
 
 template <class E>
@@ -33,12 +32,12 @@ struct MaskedElements {
   const E *x;
   const std::uint8_t *mask;
 
-  [[gnu::always_inline]] batch full(std::size_t i) const { return keep(i, S::load(x + i)); }
-  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+  RAPT_INNER batch full(std::size_t i) const { return keep(i, S::load(x + i)); }
+  RAPT_INNER batch first(std::size_t i, std::size_t k) const {
     return keep_first(i, k, S::load_first(x + i, k));
   }
-  [[gnu::always_inline]] batch keep(std::size_t i, batch e) const { return keep_first(i, S::width, e); }
-  [[gnu::always_inline]] batch keep_first(std::size_t i, std::size_t k, batch e) const {
+  RAPT_INNER batch keep(std::size_t i, batch e) const { return keep_first(i, S::width, e); }
+  RAPT_INNER batch keep_first(std::size_t i, std::size_t k, batch e) const {
     return S::select(S::load_flags(mask + i, k), e, batch(rapt::Arithmetic<E>(0)));
   }
 };
@@ -51,17 +50,17 @@ struct FiniteElements {
   using batch = typename S::batch;
   const E *x;
 
-  [[gnu::always_inline]] batch full(std::size_t i) const { return keep(i, S::load(x + i)); }
-  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+  RAPT_INNER batch full(std::size_t i) const { return keep(i, S::load(x + i)); }
+  RAPT_INNER batch first(std::size_t i, std::size_t k) const {
     return keep_first(i, k, S::load_first(x + i, k));
   }
-  [[gnu::always_inline]] batch keep(std::size_t i, batch e) const { return where_finite(S::load(x + i), e); }
-  [[gnu::always_inline]] batch keep_first(std::size_t i, std::size_t k, batch e) const {
+  RAPT_INNER batch keep(std::size_t i, batch e) const { return where_finite(S::load(x + i), e); }
+  RAPT_INNER batch keep_first(std::size_t i, std::size_t k, batch e) const {
     return S::keep_first(where_finite(S::load_first(x + i, k), e), k);
   }
 
  private:
-  [[gnu::always_inline]] static batch where_finite(batch v, batch e) {
+  RAPT_INNER static batch where_finite(batch v, batch e) {
     return S::zero_where(S::equal(v, batch(-std::numeric_limits<rapt::Arithmetic<E>>::infinity())), e);
   }
 };
@@ -78,23 +77,21 @@ struct BiasedElements {
   const std::uint8_t *mask;
   batch from_natural;
 
-  [[gnu::always_inline]] batch full(std::size_t i) const {
+  RAPT_INNER batch full(std::size_t i) const {
     const batch b = S::load(bias + i);
     return visible(i, S::width, b, S::fma(b, from_natural, S::load(x + i)));
   }
-  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+  RAPT_INNER batch first(std::size_t i, std::size_t k) const {
     const batch b = S::load_first(bias + i, k);
     return visible(i, k, b, S::fma(b, from_natural, S::load_first(x + i, k)));
   }
-  [[gnu::always_inline]] batch keep(std::size_t i, batch e) const {
-    return visible(i, S::width, S::load(bias + i), e);
-  }
-  [[gnu::always_inline]] batch keep_first(std::size_t i, std::size_t k, batch e) const {
+  RAPT_INNER batch keep(std::size_t i, batch e) const { return visible(i, S::width, S::load(bias + i), e); }
+  RAPT_INNER batch keep_first(std::size_t i, std::size_t k, batch e) const {
     return S::keep_first(visible(i, k, S::load_first(bias + i, k), e), k);
   }
 
  private:
-  [[gnu::always_inline]] batch visible(std::size_t i, std::size_t k, batch b, batch v) const {
+  RAPT_INNER batch visible(std::size_t i, std::size_t k, batch b, batch v) const {
     if constexpr (!excludes) return v;
     v = S::zero_where(S::equal(b, batch(-std::numeric_limits<A>::infinity())), v);
     return mask ? S::select(S::load_flags(mask + i, k), v, batch(A(0))) : v;

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "kernels/softmax/scores.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/map.hpp"
 
 namespace {
@@ -17,7 +18,7 @@ inline constexpr bool output_is_scratch = std::is_same_v<E, rapt::Arithmetic<E>>
 
 // Returns where to store scores between passes, or null if they are not stored.
 template <class E>
-[[gnu::always_inline]] inline rapt::Arithmetic<E> *scratch_of(E *y) {
+RAPT_INNER inline rapt::Arithmetic<E> *scratch_of(E *y) {
   if constexpr (output_is_scratch<E>) {
     return y;
   } else {
@@ -28,8 +29,8 @@ template <class E>
 // Calls f(scores) with the scores of row r, in a pass after the first. If output_is_scratch, the first pass
 // has stored scores there that differ from the elements. Otherwise they are computed again.
 template <class E, class F>
-[[gnu::always_inline]] inline auto with_scores(const ScorePlan<rapt::Arithmetic<E>> &plan, std::size_t r,
-                                               const E *x, const rapt::Arithmetic<E> *scratch, F f) {
+RAPT_INNER inline auto with_scores(const ScorePlan<rapt::Arithmetic<E>> &plan, std::size_t r, const E *x,
+                                   const rapt::Arithmetic<E> *scratch, F f) {
   if constexpr (output_is_scratch<E>) {
     return f(PlainScores<E>{plan.plain() ? x : scratch});
   } else {
@@ -41,7 +42,7 @@ template <class E, class F>
 
 // Computes y[i] = f(score i) for the n scores of a row.
 template <class Scores, class E, class F>
-[[gnu::always_inline]] inline void map_scores(const Scores &scores, E *y, std::size_t n, const F &f) {
+RAPT_INNER inline void map_scores(const Scores &scores, E *y, std::size_t n, const F &f) {
   if constexpr (Scores::in_memory) {
     map(scores.x, y, n, f);
   } else {

@@ -8,6 +8,7 @@
 #include "kernels/softmax/by_rows.hpp"
 #include "kernels/softmax/row_elements.hpp"
 #include "kernels/softmax/without_max.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -40,7 +41,7 @@ struct BiasedRows {
 
 // Returns exp(sink), or NaN if the sink is outside the range of ExpWithoutMax.
 template <class A>
-[[gnu::noinline]] double sink_without_max(A sink) {
+[[gnu::noinline, gnu::flatten]] double sink_without_max(A sink) {
   using S = simd<A>;
   if (sink == -std::numeric_limits<A>::infinity()) return 0;
   ExpWithoutMax<A> exp_of(exp_constants<A>(1.0));
@@ -77,7 +78,7 @@ template <template <class> class Scores, class A>
     const A *const next = r + 1 < rows.rows ? x + rows.x_stride : x;
     const double sink = sinks ? sink_without_max(sinks[r]) : 0;
     double total = 0;
-    const auto sum_row = [&](const auto &elements) __attribute__((always_inline)) {
+    const auto sum_row = [&](const auto &elements) RAPT_INNER {
       BlockSum<A> sum;
       // In place, the exponentials would replace elements that a row out of range needs again, so the whole
       // row is tested first.

@@ -7,6 +7,7 @@
 
 #include "call/score_plan.hpp"
 #include "contract/types.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/not_below_all.hpp"
 #include "kernels/vector/tanh.hpp"
 #include "kernels/vector/unroll.hpp"
@@ -23,8 +24,8 @@ struct PlainScores {
   const E *x;
 
   const E *address(std::size_t i) const { return x + i; }
-  [[gnu::always_inline]] batch full(std::size_t i) const { return S::load(x + i); }
-  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+  RAPT_INNER batch full(std::size_t i) const { return S::load(x + i); }
+  RAPT_INNER batch first(std::size_t i, std::size_t k) const {
     return S::fill_after(S::load_first(x + i, k), k, -std::numeric_limits<A>::infinity());
   }
 };
@@ -40,11 +41,11 @@ struct MaskedScores {
   const std::uint8_t *mask;
 
   const E *address(std::size_t i) const { return x + i; }
-  [[gnu::always_inline]] batch full(std::size_t i) const {
+  RAPT_INNER batch full(std::size_t i) const {
     return S::select(S::load_flags(mask + i, S::width), S::load(x + i),
                      batch(-std::numeric_limits<A>::infinity()));
   }
-  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+  RAPT_INNER batch first(std::size_t i, std::size_t k) const {
     return S::select(S::load_flags(mask + i, k), S::load_first(x + i, k),
                      batch(-std::numeric_limits<A>::infinity()));
   }
@@ -62,8 +63,8 @@ struct CappedScores {
   batch factor, cap;
 
   const E *address(std::size_t i) const { return x + i; }
-  [[gnu::always_inline]] batch full(std::size_t i) const { return cap * tanh_of<A>(S::load(x + i) * factor); }
-  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+  RAPT_INNER batch full(std::size_t i) const { return cap * tanh_of<A>(S::load(x + i) * factor); }
+  RAPT_INNER batch first(std::size_t i, std::size_t k) const {
     return S::fill_after(cap * tanh_of<A>(S::load_first(x + i, k) * factor), k,
                          -std::numeric_limits<A>::infinity());
   }
@@ -89,13 +90,14 @@ class ComputedScores {
 
   const E *address(std::size_t i) const { return x_ + i; }
 
-  [[gnu::always_inline]] batch full(std::size_t i) const { return make(S::load(x_ + i), i, S::width); }
-  [[gnu::noinline]] batch first(std::size_t i, std::size_t k) const {  // called once or twice per row
+  RAPT_INNER batch full(std::size_t i) const { return make(S::load(x_ + i), i, S::width); }
+  [[gnu::noinline, gnu::flatten]] batch first(std::size_t i,
+                                              std::size_t k) const {  // called once or twice per row
     return S::fill_after(make(S::load_first(x_ + i, k), i, k), k, -std::numeric_limits<A>::infinity());
   }
 
  private:
-  [[gnu::always_inline]] batch make(batch x, std::size_t i, std::size_t k) const {
+  RAPT_INNER batch make(batch x, std::size_t i, std::size_t k) const {
     const batch excluded(-std::numeric_limits<A>::infinity());
     batch v = x * factor_;
     if (has_cap_) v = tanh_of<A>(v);

@@ -5,6 +5,7 @@
 
 #include "kernels/dot.hpp"
 #include "kernels/vector/fold.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -12,7 +13,7 @@ namespace {
 // Sets `sum` to the products of n elements, at most dot_stretch. An element with y = 0 counts as excluded,
 // even if its dy is infinite or NaN.
 template <class A>
-[[gnu::always_inline]] inline void add_present(DotLanes<A> &sum, const A *y, const A *dy, std::size_t n) {
+RAPT_INNER inline void add_present(DotLanes<A> &sum, const A *y, const A *dy, std::size_t n) {
   using S = simd<A>;
   using batch = typename S::batch;
   constexpr std::size_t registers = DotLanes<A>::registers, lanes = DotLanes<A>::lanes;
@@ -20,13 +21,13 @@ template <class A>
   sum.clear();
   std::size_t i = 0;
   for (; n - i >= lanes; i += lanes) {
-    unroll<registers>([&](std::size_t j) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t j) RAPT_INNER {
       const batch p = S::load(y + i + j * S::width);
       sum.lane[j] = S::fma(p, S::zero_where(S::equal(p, zero), S::load(dy + i + j * S::width)), sum.lane[j]);
     });
   }
   if (i < n) {
-    unroll<registers>([&](auto j) __attribute__((always_inline)) {
+    unroll<registers>([&](auto j) RAPT_INNER {
       constexpr std::size_t begin = j * S::width;
       const std::size_t k = n - i > begin ? n - i - begin : 0;
       const batch p = S::load_first(y + i + begin, k);
@@ -46,7 +47,7 @@ template <class A>
 }
 
 template <class A>
-[[gnu::always_inline]] inline A dot_of_present(const A *y, const A *dy, std::size_t n) {
+RAPT_INNER inline A dot_of_present(const A *y, const A *dy, std::size_t n) {
   if (n > rapt::dot_stretch<A>) [[unlikely]]
     return dot_of_present_long(y, dy, n);
   DotLanes<A> sum;
@@ -64,7 +65,7 @@ template <class A>
 
   for (std::size_t r = 0; r < rows; ++r, y += y_stride, dy += dy_stride, dx += dx_stride) {
     const batch mean(dot_of_present(y, dy, cols));
-    const auto gradient = [&](batch p, batch d) __attribute__((always_inline)) {
+    const auto gradient = [&](batch p, batch d) RAPT_INNER {
       return S::zero_where(S::equal(p, zero), (p * (d - mean)) * factor);
     };
     std::size_t i = 0;

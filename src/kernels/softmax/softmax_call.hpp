@@ -11,6 +11,7 @@
 #include "kernels/softmax/row.hpp"
 #include "kernels/softmax/row_scratch.hpp"
 #include "kernels/softmax/scores.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/sum.hpp"
 
 namespace {
@@ -57,12 +58,12 @@ class SoftmaxCall {
     }
   }
   template <bool spans = false, class Scores>
-  [[gnu::always_inline]] Row first_pass(std::size_t r, const Scores &scores, std::size_t cols) const {
+  RAPT_INNER Row first_pass(std::size_t r, const Scores &scores, std::size_t cols) const {
     if (in_one_pass(cols)) return first_pass_with_sum(r, scores, cols);
     return row_of(r, scores, cols, max_of<Store::none, spans>(scores, 0, cols, static_cast<A *>(nullptr)));
   }
   template <Store to, bool spans = false, class E>
-  [[gnu::always_inline]] MaxOf<A, spans> find_max(std::size_t r, const E *x, A *v, std::size_t cols) const {
+  RAPT_INNER MaxOf<A, spans> find_max(std::size_t r, const E *x, A *v, std::size_t cols) const {
     if (plan.plain()) return max_of<Store::none, spans>(PlainScores<E>{x}, 0, cols, v);
     if (plan.masked_only()) return max_of<to, spans>(MaskedScores<E>{x, plan.mask_row(r)}, 0, cols, v);
     if (plan.cap != 0 && !plan.rows.options.bias && !plan.rows.options.mask)
@@ -80,8 +81,8 @@ class SoftmaxCall {
   // Returns the sum of a regular row's exponentials, and stores them to e as `to` says. If a score is NaN, so
   // is the sum where S::exp_keeps_nan.
   template <Store to, class Scores, class Next>
-  [[gnu::always_inline]] double sum_exponentials(const RowMax<A> &row, const Scores &scores, std::size_t n,
-                                                 A *e, const Next *ahead) const {
+  RAPT_INNER double sum_exponentials(const RowMax<A> &row, const Scores &scores, std::size_t n, A *e,
+                                     const Next *ahead) const {
     const ExpParts<A> exp(k);
     if (row.subtract) [[unlikely]]
       return sum_by_subtraction<to>(row, scores, n, e, ahead);
@@ -90,8 +91,8 @@ class SoftmaxCall {
   }
   // Does the work of sum_exponentials() for a row with `narrow` set, whose exponentials are all normal.
   template <Store to, class Scores, class Next>
-  [[gnu::always_inline]] double sum_narrow(const RowMax<A> &row, const Scores &scores, std::size_t n, A *e,
-                                           const Next *ahead) const {
+  RAPT_INNER double sum_narrow(const RowMax<A> &row, const Scores &scores, std::size_t n, A *e,
+                               const Next *ahead) const {
     const ExpParts<A> exp(k);
     return sum_of<A>(n, row_terms<to>(NarrowExp<A>(exp, row.max_n), scores, e, ahead));
   }
@@ -132,8 +133,8 @@ class SoftmaxCall {
   bool in_one_pass(std::size_t cols) const { return cols > rapt::one_pass_from && !plan.rows.options.sinks; }
 
   template <class Scores, bool spans>
-  [[gnu::always_inline]] Row row_of(std::size_t r, const Scores &scores, std::size_t cols,
-                                    const MaxOf<A, spans> &largest) const {
+  RAPT_INNER Row row_of(std::size_t r, const Scores &scores, std::size_t cols,
+                        const MaxOf<A, spans> &largest) const {
     Row row{cols, RowMax<A>(plan, k, r, cols, with_nan(largest.result(), scores, cols)), false, 0};
     if constexpr (spans) {
       const A least_n = std::fma(largest.least(), k.log2_e, C::round_magic) - C::round_magic;
@@ -197,7 +198,7 @@ class SoftmaxCall {
   static constexpr double around_0 = 16 * std::numeric_limits<A>::epsilon();
 
   // Returns the exponential of the maximum itself, for rows without RowMax::subtract.
-  [[gnu::noinline]] double max_exponential(const RowMax<A> &row) const {
+  [[gnu::noinline, gnu::flatten]] double max_exponential(const RowMax<A> &row) const {
     const ExpParts<A> exp(k);
     return first_lane(RowExp<A, false>(exp, row.max, row.max_n, depth)(batch(row.max)));
   }

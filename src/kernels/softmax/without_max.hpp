@@ -15,6 +15,7 @@
 
 #include "contract/exp.hpp"
 #include "kernels/vector/exp.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/store.hpp"
 #include "kernels/vector/sum.hpp"
 #include "kernels/vector/unroll.hpp"
@@ -44,18 +45,18 @@ class ExpWithoutMax {
   // Returns whether n is the same as with the magic number of a row's maximum. The two magic numbers may
   // differ in parity, so they round a score halfway between two n differently. Scores in range can be halfway
   // only if log2_e has few bits.
-  [[gnu::always_inline]] static bool serves(const ExpConstants<A> &k) {
+  RAPT_INNER static bool serves(const ExpConstants<A> &k) {
     const Bits mantissa = __builtin_bit_cast(Bits, k.log2_e);
     return (mantissa & ((Bits{1} << (C::mantissa_bits - C::bits - 1)) - 1)) != 0;
   }
 
-  [[gnu::always_inline]] explicit ExpWithoutMax(const ExpConstants<A> &k)
+  RAPT_INNER explicit ExpWithoutMax(const ExpConstants<A> &k)
       : exp_(k), magic_(C::magic), seen_(batch(A(0))) {}
 
   // Replaces scores by their exponentials. Returns false and leaves v unchanged if any score so far was out
   // of range, because its exponential might be subnormal and cost a microcode assist.
   template <std::size_t registers>
-  [[gnu::always_inline]] bool operator()(batch (&v)[registers]) {
+  RAPT_INNER bool operator()(batch (&v)[registers]) {
     batch shifted[registers];
     test(v, shifted);
     if (left_range()) [[unlikely]]
@@ -65,7 +66,7 @@ class ExpWithoutMax {
   }
   // Replaces scores by their exponentials, for a row that has passed the test.
   template <std::size_t registers>
-  [[gnu::always_inline]] void without_test(batch (&v)[registers]) const {
+  RAPT_INNER void without_test(batch (&v)[registers]) const {
     batch shifted[registers];
     shift(v, shifted);
     exponentiate(v, shifted);
@@ -73,53 +74,50 @@ class ExpWithoutMax {
   // Sets the first `some` vectors of `term` to the exponentials of the elements [at, n), and stores these to
   // e as `to` says. The other vectors become 0.
   template <std::size_t some, Store to, class Elements, std::size_t registers>
-  [[gnu::always_inline]] void first_terms(const Elements &elements, std::size_t at, A *e, std::size_t n,
-                                          batch (&term)[registers]) {
-    const auto left = [&](std::size_t r) __attribute__((always_inline)) {
-      return n > at + r * S::width ? n - at - r * S::width : 0;
-    };
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { term[r] = batch(A(0)); });
+  RAPT_INNER void first_terms(const Elements &elements, std::size_t at, A *e, std::size_t n,
+                              batch (&term)[registers]) {
+    const auto left = [&](std::size_t r)
+                          RAPT_INNER { return n > at + r * S::width ? n - at - r * S::width : 0; };
+    unroll<registers>([&](std::size_t r) RAPT_INNER { term[r] = batch(A(0)); });
     if constexpr (some > 0) {
       batch v[some];
-      unroll<some>([&](std::size_t r)
-                       __attribute__((always_inline)) { v[r] = elements.first(at + r * S::width, left(r)); });
+      unroll<some>([&](std::size_t r) RAPT_INNER { v[r] = elements.first(at + r * S::width, left(r)); });
       (*this)(v);
-      unroll<some>([&](std::size_t r) __attribute__((always_inline)) {
+      unroll<some>([&](std::size_t r) RAPT_INNER {
         term[r] = elements.keep_first(at + r * S::width, left(r), v[r]);
         if (left(r) > 0) store_end<to>(e, at + r * S::width, term[r], left(r));
       });
     }
   }
   template <std::size_t registers>
-  [[gnu::always_inline]] void test(const batch (&v)[registers]) {
+  RAPT_INNER void test(const batch (&v)[registers]) {
     batch shifted[registers];
     test(v, shifted);
   }
   // Returns whether any score since forget() was out of range.
-  [[gnu::always_inline]] bool left_range() const { return S::any_common_bit(seen_, bits_of(C::outside)); }
-  [[gnu::always_inline]] void forget() { seen_ = batch(A(0)); }
+  RAPT_INNER bool left_range() const { return S::any_common_bit(seen_, bits_of(C::outside)); }
+  RAPT_INNER void forget() { seen_ = batch(A(0)); }
 
  private:
-  [[gnu::always_inline]] static batch bits_of(Bits bits) { return batch(__builtin_bit_cast(A, bits)); }
+  RAPT_INNER static batch bits_of(Bits bits) { return batch(__builtin_bit_cast(A, bits)); }
   template <std::size_t registers>
-  [[gnu::always_inline]] void shift(const batch (&v)[registers], batch (&shifted)[registers]) const {
-    unroll<registers>([&](std::size_t i)
-                          __attribute__((always_inline)) { shifted[i] = S::fma(v[i], exp_.log2_e, magic_); });
+  RAPT_INNER void shift(const batch (&v)[registers], batch (&shifted)[registers]) const {
+    unroll<registers>([&](std::size_t i) RAPT_INNER { shifted[i] = S::fma(v[i], exp_.log2_e, magic_); });
   }
   template <std::size_t registers>
-  [[gnu::always_inline]] void test(const batch (&v)[registers], batch (&shifted)[registers]) {
+  RAPT_INNER void test(const batch (&v)[registers], batch (&shifted)[registers]) {
     shift(v, shifted);
-    unroll<(registers + 1) / 2>([&](auto i) __attribute__((always_inline)) {
+    unroll<(registers + 1) / 2>([&](auto i) RAPT_INNER {
       constexpr std::size_t second = 2 * i + 1 < registers ? 2 * i + 1 : 2 * i;
       seen_ = S::either_bits(seen_, shifted[2 * i], shifted[second]);
     });
   }
   template <std::size_t registers>
-  [[gnu::always_inline]] void exponentiate(batch (&v)[registers], const batch (&shifted)[registers]) const {
+  RAPT_INNER void exponentiate(batch (&v)[registers], const batch (&shifted)[registers]) const {
     batch n[registers], p[registers];
-    unroll<registers>([&](std::size_t i) __attribute__((always_inline)) { n[i] = shifted[i] - magic_; });
+    unroll<registers>([&](std::size_t i) RAPT_INNER { n[i] = shifted[i] - magic_; });
     exp_.exp_of_remainders(v, n, p);
-    unroll<registers>([&](std::size_t i) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t i) RAPT_INNER {
       if constexpr (ScalesByPower<S>) {
         v[i] = S::scale_by_power(p[i], n[i]);
       } else {
@@ -135,8 +133,8 @@ class ExpWithoutMax {
 // Sums a row's exponentials, and stores them to e as `to` says. Returns false if a score is out of range; e
 // is then unspecified. Calls beside(i) for each whole block, whose first element is i.
 template <Store to, class A, class Elements, class Beside>
-[[gnu::always_inline]] inline bool sum_without_max(ExpWithoutMax<A> &exp_of, const Elements &elements, A *e,
-                                                   std::size_t n, BlockSum<A> &sum, Beside beside) {
+RAPT_INNER inline bool sum_without_max(ExpWithoutMax<A> &exp_of, const Elements &elements, A *e,
+                                       std::size_t n, BlockSum<A> &sum, Beside beside) {
   using S = simd<A>;
   using batch = typename S::batch;
   constexpr std::size_t together = ExpWithoutMax<A>::together, in_block = BlockLanes<A>::in_block;
@@ -147,40 +145,31 @@ template <Store to, class A, class Elements, class Beside>
     constexpr std::size_t step = together * S::width;
     for (; n - i >= step; i += step) {
       batch v[together];
-      unroll<together>([&](std::size_t r)
-                           __attribute__((always_inline)) { v[r] = elements.full(i + r * S::width); });
+      unroll<together>([&](std::size_t r) RAPT_INNER { v[r] = elements.full(i + r * S::width); });
       if (!exp_of(v)) [[unlikely]]
         return false;
-      unroll<together>([&](std::size_t r)
-                           __attribute__((always_inline)) { v[r] = elements.keep(i + r * S::width, v[r]); });
-      unroll<together>([&](std::size_t r)
-                           __attribute__((always_inline)) { store_full<to>(e, i + r * S::width, v[r]); });
+      unroll<together>([&](std::size_t r) RAPT_INNER { v[r] = elements.keep(i + r * S::width, v[r]); });
+      unroll<together>([&](std::size_t r) RAPT_INNER { store_full<to>(e, i + r * S::width, v[r]); });
       sum.add_blocks(v);
-      unroll<together / in_block>([&](std::size_t block) __attribute__((always_inline)) {
-        beside(i + block * rapt::sum_block);
-      });
+      unroll<together / in_block>([&](std::size_t block) RAPT_INNER { beside(i + block * rapt::sum_block); });
     }
   }
   for (; n - i >= rapt::sum_block; i += rapt::sum_block) {
-    sum.add([&](std::size_t first, batch(&term)[vectors_at_once]) __attribute__((always_inline)) {
+    sum.add([&](std::size_t first, batch(&term)[vectors_at_once]) RAPT_INNER {
       const std::size_t at = i + first * S::width;
-      unroll<vectors_at_once>([&](std::size_t r) __attribute__((always_inline)) {
-        term[r] = elements.full(at + r * S::width);
-      });
+      unroll<vectors_at_once>([&](std::size_t r) RAPT_INNER { term[r] = elements.full(at + r * S::width); });
       exp_of(term);
-      unroll<vectors_at_once>([&](std::size_t r) __attribute__((always_inline)) {
-        term[r] = elements.keep(at + r * S::width, term[r]);
-      });
-      unroll<vectors_at_once>([&](std::size_t r) __attribute__((always_inline)) {
-        store_full<to>(e, at + r * S::width, term[r]);
-      });
+      unroll<vectors_at_once>([&](std::size_t r)
+                                  RAPT_INNER { term[r] = elements.keep(at + r * S::width, term[r]); });
+      unroll<vectors_at_once>([&](std::size_t r)
+                                  RAPT_INNER { store_full<to>(e, at + r * S::width, term[r]); });
     });
     beside(i);
     if (exp_of.left_range()) [[unlikely]]
       return false;
   }
   if (i < n) {
-    const auto terms = [&](std::size_t first, batch(&term)[vectors_at_once]) __attribute__((always_inline)) {
+    const auto terms = [&](std::size_t first, batch(&term)[vectors_at_once]) RAPT_INNER {
       const std::size_t begin = i + first * S::width;
       const std::size_t left = n > begin ? n - begin : 0;
       if (left > 2 * S::width) {
@@ -200,14 +189,12 @@ template <Store to, class A, class Elements, class Beside>
       for (std::size_t first = 0; first < in_block; first += vectors_at_once) {
         batch term[vectors_at_once];
         terms(first, term);
-        unroll<vectors_at_once>([&](std::size_t r) __attribute__((always_inline)) {
-          S::store(tail + (first + r) * S::width, term[r]);
-        });
+        unroll<vectors_at_once>([&](std::size_t r)
+                                    RAPT_INNER { S::store(tail + (first + r) * S::width, term[r]); });
       }
-      sum.add([&](std::size_t first, batch(&term)[vectors_at_once]) __attribute__((always_inline)) {
-        unroll<vectors_at_once>([&](std::size_t r) __attribute__((always_inline)) {
-          term[r] = S::load(tail + (first + r) * S::width);
-        });
+      sum.add([&](std::size_t first, batch(&term)[vectors_at_once]) RAPT_INNER {
+        unroll<vectors_at_once>([&](std::size_t r)
+                                    RAPT_INNER { term[r] = S::load(tail + (first + r) * S::width); });
       });
     }
     if (exp_of.left_range()) [[unlikely]]
@@ -220,11 +207,9 @@ template <Store to, class A, class Elements, class Beside>
 template <class E>
 struct FetchRow {
   const E *row;
-  [[gnu::always_inline]] void operator()(std::size_t i) const {
+  RAPT_INNER void operator()(std::size_t i) const {
     constexpr std::size_t line = 64 / sizeof(E);
-    unroll<rapt::sum_block / line>([&](std::size_t r) __attribute__((always_inline)) {
-      __builtin_prefetch(row + i + r * line);
-    });
+    unroll<rapt::sum_block / line>([&](std::size_t r) RAPT_INNER { __builtin_prefetch(row + i + r * line); });
   }
 };
 
@@ -258,7 +243,7 @@ template <class A, class Elements>
   std::size_t i = 0;
   for (; n - i >= 4 * S::width; i += 4 * S::width) {
     batch v[4];
-    unroll<4>([&](std::size_t r) __attribute__((always_inline)) { v[r] = elements.full(i + r * S::width); });
+    unroll<4>([&](std::size_t r) RAPT_INNER { v[r] = elements.full(i + r * S::width); });
     exp_of.test(v);
   }
   for (; i < n; i += S::width < n - i ? S::width : n - i) {

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/simd.hpp"
 
 namespace {
@@ -20,8 +21,8 @@ template <class S>
 struct ReloadedAddend {
   typename S::batch value;
   ReloadedAddend() = default;
-  [[gnu::always_inline]] explicit ReloadedAddend(typename S::batch v) : value(v) {}
-  [[gnu::always_inline]] operator typename S::batch() const {
+  RAPT_INNER explicit ReloadedAddend(typename S::batch v) : value(v) {}
+  RAPT_INNER operator typename S::batch() const {
     return S::reload(reinterpret_cast<const typename S::batch::value_type *>(&value));
   }
 };
@@ -60,15 +61,15 @@ class Addends {
   alignas(64) static constexpr Lanes lanes = make_lanes();
 
  public:
-  [[gnu::always_inline]] static batch one() {
+  RAPT_INNER static batch one() {
     if constexpr (ReloadsAddends<S>) return S::reload(lanes.one);
     return batch(A(1));
   }
-  [[gnu::always_inline]] static batch round_magic() {
+  RAPT_INNER static batch round_magic() {
     if constexpr (ReloadsAddends<S>) return S::reload(lanes.round_magic);
     return batch(C::round_magic);
   }
-  [[gnu::always_inline]] static batch c(std::size_t i) {
+  RAPT_INNER static batch c(std::size_t i) {
     if constexpr (ReloadsAddends<S>) return S::reload(lanes.c[i]);
     return batch(C::c[i]);
   }

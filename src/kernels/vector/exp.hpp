@@ -8,6 +8,7 @@
 #include "contract/exp.hpp"
 #include "contract/exp_constants.hpp"
 #include "kernels/vector/addends.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/simd.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -24,51 +25,45 @@ struct ExpParts {
   Addend<S> scale;
   Addend<S> c[C::coefficient_count];
 
-  [[gnu::always_inline]] explicit ExpParts(const ExpConstants<A> &k)
+  RAPT_INNER explicit ExpParts(const ExpConstants<A> &k)
       : log2_e(k.log2_e), ln2_hi(k.ln2_hi), ln2_lo(k.ln2_lo), scale(batch(k.scale)) {
-    unroll<C::coefficient_count>([&](std::size_t i)
-                                     __attribute__((always_inline)) { c[i] = Addend<S>(batch(k.c[i])); });
+    unroll<C::coefficient_count>([&](std::size_t i) RAPT_INNER { c[i] = Addend<S>(batch(k.c[i])); });
   }
 
-  [[gnu::always_inline]] batch remainder(batch v, batch n) const {
-    return S::fnma(n, ln2_lo, S::fnma(n, ln2_hi, v));
-  }
-  [[gnu::always_inline]] batch exp_of_remainder(batch r) const {
+  RAPT_INNER batch remainder(batch v, batch n) const { return S::fnma(n, ln2_lo, S::fnma(n, ln2_hi, v)); }
+  RAPT_INNER batch exp_of_remainder(batch r) const {
     batch p = c[C::coefficient_count - 1];
-    unroll<C::coefficient_count - 1>([&](std::size_t i) __attribute__((always_inline)) {
-      p = S::fma(p, r, c[C::coefficient_count - 2 - i]);
-    });
+    unroll<C::coefficient_count - 1>([&](std::size_t i)
+                                         RAPT_INNER { p = S::fma(p, r, c[C::coefficient_count - 2 - i]); });
     p = S::fma(p, r, scale);
     if constexpr (ReloadsAddends<S>) return S::fma(p, r, Addends<S, C>::one());
     return S::fma(p, r, batch(A(1)));
   }
   // Computes several vectors in lockstep. One by one, each operation would wait for the one before it.
   template <std::size_t registers>
-  [[gnu::always_inline]] void exp_of_remainders(const batch (&v)[registers], const batch (&n)[registers],
-                                                batch (&p)[registers]) const {
-    const auto each = [](auto step) __attribute__((always_inline)) { unroll<registers>(step); };
+  RAPT_INNER void exp_of_remainders(const batch (&v)[registers], const batch (&n)[registers],
+                                    batch (&p)[registers]) const {
+    const auto each = [](auto step) RAPT_INNER { unroll<registers>(step); };
     batch r[registers];
-    each([&](std::size_t i) __attribute__((always_inline)) { r[i] = S::fnma(n[i], ln2_hi, v[i]); });
-    each([&](std::size_t i) __attribute__((always_inline)) { r[i] = S::fnma(n[i], ln2_lo, r[i]); });
-    each([&](std::size_t i) __attribute__((always_inline)) { p[i] = c[C::coefficient_count - 1]; });
-    unroll<C::coefficient_count - 1>([&](std::size_t j) __attribute__((always_inline)) {
-      each([&](std::size_t i) __attribute__((always_inline)) {
-        p[i] = S::fma(p[i], r[i], c[C::coefficient_count - 2 - j]);
-      });
+    each([&](std::size_t i) RAPT_INNER { r[i] = S::fnma(n[i], ln2_hi, v[i]); });
+    each([&](std::size_t i) RAPT_INNER { r[i] = S::fnma(n[i], ln2_lo, r[i]); });
+    each([&](std::size_t i) RAPT_INNER { p[i] = c[C::coefficient_count - 1]; });
+    unroll<C::coefficient_count - 1>([&](std::size_t j) RAPT_INNER {
+      each([&](std::size_t i) RAPT_INNER { p[i] = S::fma(p[i], r[i], c[C::coefficient_count - 2 - j]); });
     });
-    each([&](std::size_t i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], scale); });
-    each([&](std::size_t i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], batch(A(1))); });
+    each([&](std::size_t i) RAPT_INNER { p[i] = S::fma(p[i], r[i], scale); });
+    each([&](std::size_t i) RAPT_INNER { p[i] = S::fma(p[i], r[i], batch(A(1))); });
   }
   // Replaces v by 2^k * exp(scale * v) where v is above `lowest`, and by 0 elsewhere. `magic` is round_magic
   // + k. A NaN gives 0, or NaN if S::exp_keeps_nan.
   template <std::size_t registers>
-  [[gnu::always_inline]] void exp_above(batch (&v)[registers], batch lowest, batch magic) const {
+  RAPT_INNER void exp_above(batch (&v)[registers], batch lowest, batch magic) const {
     batch shifted[registers], n[registers], p[registers];
-    const auto each = [](auto step) __attribute__((always_inline)) { unroll<registers>(step); };
-    each([&](std::size_t i) __attribute__((always_inline)) { shifted[i] = S::fma(v[i], log2_e, magic); });
-    each([&](std::size_t i) __attribute__((always_inline)) { n[i] = shifted[i] - magic; });
+    const auto each = [](auto step) RAPT_INNER { unroll<registers>(step); };
+    each([&](std::size_t i) RAPT_INNER { shifted[i] = S::fma(v[i], log2_e, magic); });
+    each([&](std::size_t i) RAPT_INNER { n[i] = shifted[i] - magic; });
     exp_of_remainders(v, n, p);
-    each([&](std::size_t i) __attribute__((always_inline)) {
+    each([&](std::size_t i) RAPT_INNER {
       if constexpr (ScalesByPower<S>) {
         v[i] = S::scale_by_power_above(v[i], lowest, p[i], shifted[i] - batch(C::round_magic), shifted[i]);
       } else {
@@ -77,22 +72,22 @@ struct ExpParts {
     });
   }
   // Returns 2^k * exp(scale * v), which must be a normal number. `magic` is round_magic + k.
-  [[gnu::always_inline]] batch exp_normal(batch v, batch magic) const {
+  RAPT_INNER batch exp_normal(batch v, batch magic) const {
     const batch shifted = S::fma(v, log2_e, magic);
     return scaled(exp_of_remainder(remainder(v, shifted - magic)), shifted);
   }
   template <std::size_t registers>
-  [[gnu::always_inline]] void exp_normal(batch (&v)[registers], batch magic) const {
+  RAPT_INNER void exp_normal(batch (&v)[registers], batch magic) const {
     batch shifted[registers], n[registers], p[registers];
-    const auto each = [](auto step) __attribute__((always_inline)) { unroll<registers>(step); };
-    each([&](std::size_t i) __attribute__((always_inline)) { shifted[i] = S::fma(v[i], log2_e, magic); });
-    each([&](std::size_t i) __attribute__((always_inline)) { n[i] = shifted[i] - magic; });
+    const auto each = [](auto step) RAPT_INNER { unroll<registers>(step); };
+    each([&](std::size_t i) RAPT_INNER { shifted[i] = S::fma(v[i], log2_e, magic); });
+    each([&](std::size_t i) RAPT_INNER { n[i] = shifted[i] - magic; });
     exp_of_remainders(v, n, p);
-    each([&](std::size_t i) __attribute__((always_inline)) { v[i] = scaled(p[i], shifted[i]); });
+    each([&](std::size_t i) RAPT_INNER { v[i] = scaled(p[i], shifted[i]); });
   }
 
  private:
-  [[gnu::always_inline]] static batch scaled(batch p, batch shifted) {
+  RAPT_INNER static batch scaled(batch p, batch shifted) {
     if constexpr (ScalesByPower<S>) {
       return S::scale_by_power(p, shifted - batch(C::round_magic));
     } else {
@@ -141,10 +136,10 @@ struct Exp : ExpParts<A> {
       ~std::bit_cast<Bits>(C::round_magic) &
       ((~Bits{0} << C::mantissa_bits) | ((Bits{1} << (C::mantissa_bits - 1)) - (Bits{1} << exponent_bits)));
 
-  [[gnu::always_inline]] Exp() : ExpParts<A>(exp_constants<A>(1.0)) {}
+  RAPT_INNER Exp() : ExpParts<A>(exp_constants<A>(1.0)) {}
 
   template <std::size_t registers>
-  [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
+  RAPT_INNER void operator()(batch (&v)[registers]) const {
     if (untested_ == 0) [[likely]] {
       if (exp_of_ordinary(v)) [[likely]] {
         next_untested_ = 0;
@@ -161,7 +156,7 @@ struct Exp : ExpParts<A> {
       exp_of_any(v);
     }
   }
-  [[gnu::always_inline]] batch operator()(batch x) const {
+  RAPT_INNER batch operator()(batch x) const {
     batch v[1] = {x};
     if (!exp_of_ordinary(v)) [[unlikely]] {
       if constexpr (ScalesByPower<S>) {
@@ -176,17 +171,15 @@ struct Exp : ExpParts<A> {
  private:
   // Returns false and leaves v unchanged if any lane is irregular.
   template <std::size_t registers>
-  [[gnu::always_inline]] bool exp_of_ordinary(batch (&v)[registers]) const {
+  RAPT_INNER bool exp_of_ordinary(batch (&v)[registers]) const {
     if constexpr (ScalesByPower<S>) {
       // Testing bits costs half an operation per vector; a comparison would cost one.
       const batch magic(C::round_magic - A(C::lowest_n));
       batch shifted[registers];
-      unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
-        shifted[r] = S::fma(v[r], this->log2_e, magic);
-      });
+      unroll<registers>([&](std::size_t r) RAPT_INNER { shifted[r] = S::fma(v[r], this->log2_e, magic); });
       if (S::has_bits(S::bits_of_any(shifted), unusual_bits)) [[unlikely]]
         return false;
-      unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
+      unroll<registers>([&](std::size_t r) RAPT_INNER {
         const batch n = shifted[r] - magic;
         v[r] = S::scale_by_power(this->exp_of_remainder(this->remainder(v[r], n)), n);
       });
@@ -195,14 +188,12 @@ struct Exp : ExpParts<A> {
       // branch per vector would halve the speed on AVX2.
       const batch plain(C::exp_plain);
       mask odd = S::magnitude_reaches(v[0], plain);
-      unroll<registers - 1>([&](std::size_t r) __attribute__((always_inline)) {
-        odd = S::either(odd, S::magnitude_reaches(v[r + 1], plain));
-      });
+      unroll<registers - 1>([&](std::size_t r)
+                                RAPT_INNER { odd = S::either(odd, S::magnitude_reaches(v[r + 1], plain)); });
       if (S::any(odd)) [[unlikely]]
         return false;
-      unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
-        v[r] = this->exp_normal(v[r], batch(C::round_magic));
-      });
+      unroll<registers>([&](std::size_t r)
+                            RAPT_INNER { v[r] = this->exp_normal(v[r], batch(C::round_magic)); });
     }
     return true;
   }
@@ -215,11 +206,11 @@ struct Exp : ExpParts<A> {
   // but its polynomial is positive. For +inf the polynomial is NaN, which vscalefps turns into inf because n
   // is inf.
   template <std::size_t registers>
-  [[gnu::always_inline]] void exp_of_any_by_power(batch (&v)[registers]) const {
+  RAPT_INNER void exp_of_any_by_power(batch (&v)[registers]) const {
     const batch low(C::exp_underflow), magic(C::round_magic - A(C::lowest_n));
     const batch to_units(static_cast<A>(C::subnormal_exponent)), normal_from(static_cast<A>(C::lowest_n));
     constexpr bool even_degree = C::coefficient_count % 2 == 1;
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) RAPT_INNER {
       const batch above = S::max(low, v[r]),
                   x = even_degree ? above : S::min(batch(-C::exp_underflow), above);
       const batch n = S::fma(x, this->log2_e, magic) - magic;
@@ -232,16 +223,16 @@ struct Exp : ExpParts<A> {
   // Adding `unit` rounds a subnormal result to an integer. For arguments up to `high`, 2^n is a finite
   // number. p is multiplied by that power, which keeps a NaN.
   template <std::size_t registers>
-  [[gnu::always_inline]] void exp_of_any(batch (&v)[registers]) const {
+  RAPT_INNER void exp_of_any(batch (&v)[registers]) const {
     constexpr A bias = (1 << (exponent_bits - 1)) - 1;
     const batch low(C::exp_underflow), high(C::exp_plain + A(1.25)), magic(C::round_magic + bias);
     const batch to_units(static_cast<A>(C::subnormal_exponent)), unit(C::integer_unit),
         normal_from(C::exp_normal_from);
     batch highest = high;
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { highest = S::max(v[r], highest); });
+    unroll<registers>([&](std::size_t r) RAPT_INNER { highest = S::max(v[r], highest); });
     if (S::any(S::negate(S::not_greater(highest, high)))) [[unlikely]]
       return exp_of_any_above(v);
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) RAPT_INNER {
       const batch x = S::max(low, v[r]);
       const batch shifted = S::fma(x, this->log2_e, magic);
       const batch p = this->exp_of_remainder(this->remainder(x, shifted - magic));
@@ -252,12 +243,12 @@ struct Exp : ExpParts<A> {
     });
   }
   template <std::size_t registers>
-  [[gnu::always_inline]] void exp_of_any_above(batch (&v)[registers]) const {
+  RAPT_INNER void exp_of_any_above(batch (&v)[registers]) const {
     const batch unit(C::integer_unit), to_units(static_cast<A>(C::subnormal_exponent)),
         normal_from(C::exp_normal_from);
     const batch low(C::exp_underflow), high(C::exp_overflow), magic(C::round_magic);
     const batch infinity(std::numeric_limits<A>::infinity());
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) RAPT_INNER {
       const batch x = v[r], clamped = S::min(high, S::max(low, x));
       const batch shifted = S::fma(clamped, this->log2_e, magic);
       const batch p = this->exp_of_remainder(this->remainder(clamped, shifted - magic));

@@ -8,7 +8,7 @@
 namespace {
 
 template <class E>
-[[gnu::noinline]] void fill(E *y, std::size_t n, rapt::Arithmetic<E> value) {
+[[gnu::noinline, gnu::flatten]] void fill(E *y, std::size_t n, rapt::Arithmetic<E> value) {
   using S = simd<rapt::Arithmetic<E>>;
   const typename S::batch v(value);
   std::size_t i = 0;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/vector/inner.hpp"
+
 namespace {
 
 struct SixteenBytes {
@@ -12,7 +14,7 @@ struct SixteenBytes {
 };
 
 template <class Word>
-[[gnu::always_inline]] inline std::uint64_t word_at(const unsigned char *p) {
+RAPT_INNER inline std::uint64_t word_at(const unsigned char *p) {
   Word word;
   std::memcpy(&word, p, sizeof word);
   return word;
@@ -20,7 +22,7 @@ template <class Word>
 
 // Loads k bytes, 0 < k < 16, and sets the rest to 0. It combines overlapping words, because memcpy of a
 // variable k would be a function call.
-[[gnu::always_inline]] inline SixteenBytes first_bytes(const void *from, std::size_t k) {
+RAPT_INNER inline SixteenBytes first_bytes(const void *from, std::size_t k) {
   const auto *p = static_cast<const unsigned char *>(from);
   if (k >= 8) {
     return {word_at<std::uint64_t>(p), word_at<std::uint64_t>(p + k - 8) >> (8 * (15 - k)) >> 8};

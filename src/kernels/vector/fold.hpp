@@ -3,19 +3,18 @@
 
 #include <cstddef>
 
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
 
 template <class Batch, std::size_t registers>
-[[gnu::always_inline]] inline Batch fold_registers(const Batch (&lane)[registers]) {
+RAPT_INNER inline Batch fold_registers(const Batch (&lane)[registers]) {
   if constexpr (registers == 1) {
     return lane[0];
   } else {
     Batch half[registers / 2];
-    unroll<registers / 2>([&](std::size_t r) __attribute__((always_inline)) {
-      half[r] = lane[r] + lane[r + registers / 2];
-    });
+    unroll<registers / 2>([&](std::size_t r) RAPT_INNER { half[r] = lane[r] + lane[r + registers / 2]; });
     return fold_registers(half);
   }
 }
@@ -23,13 +22,13 @@ template <class Batch, std::size_t registers>
 // Returns what fold_registers would return if the registers after the first `live` held +0. Only the sign of
 // a zero result may differ.
 template <std::size_t registers, class Batch, std::size_t live>
-[[gnu::always_inline]] inline Batch fold_live(const Batch (&lane)[live]) {
+RAPT_INNER inline Batch fold_live(const Batch (&lane)[live]) {
   if constexpr (live == 1) {
     return lane[0];
   } else {
     constexpr std::size_t half = registers / 2, left = live < half ? live : half;
     Batch sum[left];
-    unroll<left>([&](auto r) __attribute__((always_inline)) {
+    unroll<left>([&](auto r) RAPT_INNER {
       if constexpr (r + half < live) {
         sum[r] = lane[r] + lane[r + half];
       } else {
@@ -41,7 +40,7 @@ template <std::size_t registers, class Batch, std::size_t live>
 }
 
 template <class A, class Batch, std::size_t registers>
-[[gnu::always_inline]] inline A fold_lanes(const Batch (&lane)[registers]) {
+RAPT_INNER inline A fold_lanes(const Batch (&lane)[registers]) {
   return simd<A>::fold(fold_registers(lane));
 }
 

@@ -9,6 +9,7 @@
 
 #include "contract/types.hpp"
 #include "kernels/vector/alignment.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/map.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 // f(v) replaces an array of vectors by their results. An f of two arrays, f(v, i, k), also gets the index of the
 // first of the k elements in v.
 template <class F, class batch, std::size_t count>
-[[gnu::always_inline]] inline void apply(const F &f, batch (&v)[count], std::size_t i, std::size_t k) {
+RAPT_INNER inline void apply(const F &f, batch (&v)[count], std::size_t i, std::size_t k) {
   if constexpr (requires { f(v, i, k); }) {
     f(v, i, k);
   } else {
@@ -27,13 +28,13 @@ template <class F, class batch, std::size_t count>
 
 // For an f of two arrays: vector i / width of the k elements from p on.
 template <class S, class E>
-[[gnu::always_inline]] inline typename S::batch load_of(const E *p, std::size_t i, std::size_t k) {
+RAPT_INNER inline typename S::batch load_of(const E *p, std::size_t i, std::size_t k) {
   return k - i < S::width ? S::load_first(p + i, k - i) : S::load(p + i);
 }
 
 // Maps the elements [i, i + k), which fill a vector or a part of one.
 template <class In, class Out, class F>
-[[gnu::always_inline]] inline void map_vector(const In *x, Out *y, std::size_t i, std::size_t k, const F &f) {
+RAPT_INNER inline void map_vector(const In *x, Out *y, std::size_t i, std::size_t k, const F &f) {
   using S = simd<rapt::Arithmetic<Out>>;
   const bool whole = k == S::width;
   typename S::batch v[1];
@@ -68,19 +69,16 @@ template <class F, class In, class Out, class... Arguments>
           for (std::size_t j = 0; j < step; j += line) __builtin_prefetch(x + i + ahead + j);
         }
         typename S::batch v[registers];
-        unroll<registers>([&](std::size_t r)
-                              __attribute__((always_inline)) { v[r] = S::load(x + i + r * S::width); });
+        unroll<registers>([&](std::size_t r) RAPT_INNER { v[r] = S::load(x + i + r * S::width); });
         apply(f, v, i, step);
         if (streams) {
-          unroll<registers>([&](std::size_t r)
-                                __attribute__((always_inline)) { S::stream(y + i + r * S::width, v[r]); });
+          unroll<registers>([&](std::size_t r) RAPT_INNER { S::stream(y + i + r * S::width, v[r]); });
         } else if constexpr (StoresTwo<S, Out>) {
-          unroll<registers / 2>([&](std::size_t r) __attribute__((always_inline)) {
+          unroll<registers / 2>([&](std::size_t r) RAPT_INNER {
             S::store_two(y + i + 2 * r * S::width, v[2 * r], v[2 * r + 1]);
           });
         } else {
-          unroll<registers>([&](std::size_t r)
-                                __attribute__((always_inline)) { S::store(y + i + r * S::width, v[r]); });
+          unroll<registers>([&](std::size_t r) RAPT_INNER { S::store(y + i + r * S::width, v[r]); });
         }
       }
       if (i == n) break;
@@ -94,8 +92,7 @@ template <class F, class In, class Out, class... Arguments>
 }
 
 template <class F, class In, class Out, class... Arguments>
-[[gnu::always_inline]] inline void map_with_constants(const In *x, Out *y, std::size_t n,
-                                                      Arguments... arguments) {
+RAPT_INNER inline void map_with_constants(const In *x, Out *y, std::size_t n, Arguments... arguments) {
   using S = simd<rapt::Arithmetic<Out>>;
   if (n > 2 * S::width) return map_long<F>(x, y, n, arguments...);
   if (n == 0) return;  // x and y may be invalid, and an emulator may access memory even under an empty mask

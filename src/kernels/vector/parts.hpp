@@ -8,6 +8,7 @@
 
 #include <cstddef>
 
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -17,7 +18,7 @@ inline constexpr std::size_t part_width = 16 / sizeof(A);
 
 // Swaps lane j of v[i] with lane i of v[j], within each part.
 template <class S, class Batch>
-[[gnu::always_inline]] inline void transpose_in_parts(Batch (&v)[4]) {
+RAPT_INNER inline void transpose_in_parts(Batch (&v)[4]) {
   const Batch a = S::zip_low(v[0], v[1]), b = S::zip_high(v[0], v[1]);
   const Batch c = S::zip_low(v[2], v[3]), d = S::zip_high(v[2], v[3]);
   v[0] = S::low_pairs(a, c);
@@ -26,7 +27,7 @@ template <class S, class Batch>
   v[3] = S::high_pairs(b, d);
 }
 template <class S, class Batch>
-[[gnu::always_inline]] inline void transpose_in_parts(Batch (&v)[2]) {
+RAPT_INNER inline void transpose_in_parts(Batch (&v)[2]) {
   const Batch low = S::zip_low(v[0], v[1]);
   v[1] = S::zip_high(v[0], v[1]);
   v[0] = low;
@@ -36,22 +37,20 @@ template <class S, class Batch>
 // and so on. All other shuffles stay within parts. Shuffles are expensive on x86, where all of them use one
 // port.
 template <class S, std::size_t lanes, class Rows, class F>
-[[gnu::always_inline]] inline void each_transposed_by_parts(const Rows &row, std::size_t at, F f) {
-  unroll<S::width / lanes>([&](auto c) __attribute__((always_inline)) {
+RAPT_INNER inline void each_transposed_by_parts(const Rows &row, std::size_t at, F f) {
+  unroll<S::width / lanes>([&](auto c) RAPT_INNER {
     typename S::batch part[lanes];
-    unroll<lanes>([&](std::size_t i)
-                      __attribute__((always_inline)) { part[i] = S::load_parts(row, i, at + lanes * c); });
+    unroll<lanes>([&](std::size_t i) RAPT_INNER { part[i] = S::load_parts(row, i, at + lanes * c); });
     transpose_in_parts<S>(part);
-    unroll<lanes>([&](auto i) __attribute__((always_inline)) {
-      f(std::integral_constant<std::size_t, lanes * c + i>{}, part[i]);
-    });
+    unroll<lanes>([&](auto i)
+                      RAPT_INNER { f(std::integral_constant<std::size_t, lanes * c + i>{}, part[i]); });
   });
 }
 
 // In each part, sets lane j to the fold by op of that part of the vector of(j). Calls of(j) only when it is
 // needed, because AVX2 has too few registers for all of them.
 template <class S, std::size_t lanes, class Of, class Op>
-[[gnu::always_inline]] inline auto fold_in_parts(Of of, Op op) {
+RAPT_INNER inline auto fold_in_parts(Of of, Op op) {
   if constexpr (lanes == 2) {
     const auto a = of(0), b = of(1);
     return op(S::zip_low(a, b), S::zip_high(a, b));

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "contract/types.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -17,11 +18,11 @@ enum class Store {
 
 // Stores to p + i; p may be null for Store::none.
 template <Store to, class A>
-[[gnu::always_inline]] inline void store_full(A *p, std::size_t i, typename simd<A>::batch v) {
+RAPT_INNER inline void store_full(A *p, std::size_t i, typename simd<A>::batch v) {
   if constexpr (to != Store::none) simd<A>::store(p + i, v);
 }
 template <Store to, class A>
-[[gnu::always_inline]] inline void store_end(A *p, std::size_t i, typename simd<A>::batch v, std::size_t k) {
+RAPT_INNER inline void store_end(A *p, std::size_t i, typename simd<A>::batch v, std::size_t k) {
   if constexpr (to == Store::exact) simd<A>::store_first(p + i, v, k);
   if constexpr (to == Store::padded) simd<A>::store(p + i, v);
 }

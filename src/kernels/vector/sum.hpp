@@ -6,6 +6,7 @@
 
 #include "contract/reductions.hpp"
 #include "kernels/vector/fold.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -23,25 +24,25 @@ struct BlockLanes {
   // Sums the registers [first, first + count) of the block. make(r, term) fills an array of `together`
   // registers with the terms from register r on.
   template <std::size_t first, std::size_t count, class Make>
-  [[gnu::always_inline]] static void sum(batch (&lanes)[registers], Make make) {
+  RAPT_INNER static void sum(batch (&lanes)[registers], Make make) {
     if constexpr (count == together) {
       batch term[together];
       make(first, term);
       in_pairs<together>(term);
-      unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { lanes[r] = term[r]; });
+      unroll<registers>([&](std::size_t r) RAPT_INNER { lanes[r] = term[r]; });
     } else {
       batch right[registers];
       sum<first, count / 2>(lanes, make);
       sum<first + count / 2, count / 2>(right, make);
-      unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { lanes[r] = lanes[r] + right[r]; });
+      unroll<registers>([&](std::size_t r) RAPT_INNER { lanes[r] = lanes[r] + right[r]; });
     }
   }
 
  private:
   template <std::size_t count>
-  [[gnu::always_inline]] static void in_pairs(batch (&term)[together]) {
+  RAPT_INNER static void in_pairs(batch (&term)[together]) {
     if constexpr (count > registers) {
-      unroll<count / 2>([&](auto i) __attribute__((always_inline)) {
+      unroll<count / 2>([&](auto i) RAPT_INNER {
         constexpr std::size_t left = i / registers * 2 * registers + i % registers;
         term[i] = term[left] + term[left + registers];
       });
@@ -61,16 +62,15 @@ class BlockSum {
   using total_batch = typename D::batch;
   static constexpr std::size_t registers = rapt::total_lanes / D::width;
 
-  [[gnu::always_inline]] BlockSum() {
-    unroll<registers>([&](std::size_t r)
-                          __attribute__((always_inline)) { total_[r] = lost_[r] = total_batch(0.0); });
+  RAPT_INNER BlockSum() {
+    unroll<registers>([&](std::size_t r) RAPT_INNER { total_[r] = lost_[r] = total_batch(0.0); });
   }
   // Adds a block, whose terms come from `make` as in BlockLanes::sum.
   template <class Make>
-  [[gnu::always_inline]] void add(Make make) {
+  RAPT_INNER void add(Make make) {
     batch lanes[Lanes::registers];
     Lanes::template sum<0, Lanes::in_block>(lanes, make);
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+    unroll<registers>([&](auto r) RAPT_INNER {
       if constexpr (std::is_same_v<A, float>) {
         total_[r] = total_[r] + of_floats<r>(lanes);
       } else {
@@ -81,23 +81,22 @@ class BlockSum {
   }
   // Adds whole blocks of terms that are in registers.
   template <std::size_t count>
-  [[gnu::always_inline]] void add_blocks(const batch (&term)[count]) {
-    unroll<count / Lanes::in_block>([&](std::size_t block) __attribute__((always_inline)) {
-      add([&](std::size_t first, batch(&part)[Lanes::together]) __attribute__((always_inline)) {
-        unroll<Lanes::together>([&](std::size_t r) __attribute__((always_inline)) {
-          part[r] = term[block * Lanes::in_block + first + r];
-        });
+  RAPT_INNER void add_blocks(const batch (&term)[count]) {
+    unroll<count / Lanes::in_block>([&](std::size_t block) RAPT_INNER {
+      add([&](std::size_t first, batch(&part)[Lanes::together]) RAPT_INNER {
+        unroll<Lanes::together>([&](std::size_t r)
+                                    RAPT_INNER { part[r] = term[block * Lanes::in_block + first + r]; });
       });
     });
   }
   // Multiplies the sum by a power of two. This is exact, except for lanes that become subnormal.
-  [[gnu::always_inline]] void scale(double power_of_two) {
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
+  RAPT_INNER void scale(double power_of_two) {
+    unroll<registers>([&](std::size_t r) RAPT_INNER {
       total_[r] = total_[r] * total_batch(power_of_two);
       lost_[r] = lost_[r] * total_batch(power_of_two);
     });
   }
-  [[gnu::always_inline]] double fold() {
+  RAPT_INNER double fold() {
     if constexpr (std::is_same_v<A, float>) {
       return D::fold(folded());
     } else {
@@ -105,29 +104,29 @@ class BlockSum {
     }
   }
   // Folds total_ to one register. This leaves out lost_, which is 0 after a single block.
-  [[gnu::always_inline]] total_batch folded() const {
+  RAPT_INNER total_batch folded() const {
     total_batch lane[registers];
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) { lane[r] = total_[r]; });
+    unroll<registers>([&](std::size_t r) RAPT_INNER { lane[r] = total_[r]; });
     return fold_registers(lane);
   }
 
  private:
   // Returns register r of the sums of lane i and lane i + 8, in f64.
   template <std::size_t r>
-  [[gnu::always_inline]] static total_batch of_floats(const batch (&lanes)[Lanes::registers]) {
+  RAPT_INNER static total_batch of_floats(const batch (&lanes)[Lanes::registers]) {
     return S::template widened<r % 2>(lanes[r / 2]) +
            S::template widened<(r + registers) % 2>(lanes[(r + registers) / 2]);
   }
   template <class Number>
-  [[gnu::always_inline]] static void add(Number &total, Number &lost, Number term) {
+  RAPT_INNER static void add(Number &total, Number &lost, Number term) {
     const Number before = total;
     total = before + term;
     const Number added = total - before;
     lost = lost + ((before - (total - added)) + (term - added));
   }
-  [[gnu::noinline]] double fold_with_losses() const {
+  [[gnu::noinline, gnu::flatten]] double fold_with_losses() const {
     double total[rapt::total_lanes], lost[rapt::total_lanes];
-    unroll<registers>([&](std::size_t r) __attribute__((always_inline)) {
+    unroll<registers>([&](std::size_t r) RAPT_INNER {
       D::store(total + r * D::width, total_[r]);
       D::store(lost + r * D::width, lost_[r]);
     });
@@ -148,8 +147,7 @@ class BlockSum {
 // Adds the terms [i, end) in blocks. terms.full(i, term) fills an array of vectors with the terms from i on.
 // terms.first(i, k) returns a vector of k terms, with 0 in the other lanes; k may exceed the width.
 template <class A, class Terms>
-[[gnu::always_inline]] inline void add_terms(BlockSum<A> &sum, std::size_t i, std::size_t end,
-                                             const Terms &terms) {
+RAPT_INNER inline void add_terms(BlockSum<A> &sum, std::size_t i, std::size_t end, const Terms &terms) {
   using S = simd<A>;
   using batch = typename S::batch;
   constexpr std::size_t together = BlockLanes<A>::together;
@@ -162,8 +160,7 @@ template <class A, class Terms>
     }
   }
   for (; end - i >= rapt::sum_block; i += rapt::sum_block) {
-    sum.add([&](std::size_t r, batch(&term)[together])
-                __attribute__((always_inline)) { terms.full(i + r * S::width, term); });
+    sum.add([&](std::size_t r, batch(&term)[together]) RAPT_INNER { terms.full(i + r * S::width, term); });
   }
   if (i == end) return;
   alignas(64) A tail[rapt::sum_block];
@@ -177,14 +174,13 @@ template <class A, class Terms>
     }
     S::store(tail + j, term[0]);
   }
-  sum.add([&](std::size_t r, batch(&term)[together]) __attribute__((always_inline)) {
-    unroll<together>([&](std::size_t t)
-                         __attribute__((always_inline)) { term[t] = S::load(tail + (r + t) * S::width); });
+  sum.add([&](std::size_t r, batch(&term)[together]) RAPT_INNER {
+    unroll<together>([&](std::size_t t) RAPT_INNER { term[t] = S::load(tail + (r + t) * S::width); });
   });
 }
 
 template <class A, class Terms>
-[[gnu::always_inline]] inline double sum_of(std::size_t n, const Terms &terms) {
+RAPT_INNER inline double sum_of(std::size_t n, const Terms &terms) {
   BlockSum<A> sum;
   add_terms(sum, 0, n, terms);
   return sum.fold();

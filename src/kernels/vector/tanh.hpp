@@ -5,6 +5,7 @@
 
 #include "contract/exp.hpp"
 #include "kernels/vector/exp.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -15,7 +16,7 @@ namespace {
 // Powers of two change no bit, and this saves two multiplications. Only the sign of a tanh of 0 may differ
 // from the formula's, which does not change exp of the score.
 template <class A>
-[[gnu::always_inline]] inline typename simd<A>::batch tanh_of(typename simd<A>::batch z) {
+RAPT_INNER inline typename simd<A>::batch tanh_of(typename simd<A>::batch z) {
   using S = simd<A>;
   using C = rapt::ExpContract<A>;
   using batch = typename S::batch;
@@ -30,7 +31,7 @@ template <class A>
   const batch shifted = S::fma(magnitude, exp.log2_e, magic);
   const batch n = shifted - magic, r = exp.remainder(magnitude, n);
   batch q(coefficient(C::coefficient_count - 1));
-  unroll<C::coefficient_count - 1>([&](auto i) __attribute__((always_inline)) {
+  unroll<C::coefficient_count - 1>([&](auto i) RAPT_INNER {
     constexpr A c = coefficient(C::coefficient_count - 2 - i);
     q = S::fma(q, r, batch(c));
   });

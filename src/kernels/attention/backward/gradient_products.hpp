@@ -10,6 +10,7 @@
 #include "contract/fused.hpp"
 #include "kernels/attention/backward/outer_products.hpp"
 #include "kernels/attention/broadcast_products.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -89,28 +90,25 @@ class GradientProducts : public BroadcastProducts<StoredBlock<E>> {
   }
 
   // Computes the dot products of a segment's output gradients with its values. `largest` is scratch.
-  [[gnu::always_inline]] void value_products(const Segment &segment, A *products, A *largest) const {
-    by_vectors<A>(
-        segment, [&](auto vectors) __attribute__((always_inline)) {
-          tile_scores<A, vectors>(dout_ + segment.from, place_.v, 1, o_.v_dim, RowsToFetch<E>{place_.v, 0},
-                                  segment.begin, segment.end, products + segment.from, largest);
-        });
+  RAPT_INNER void value_products(const Segment &segment, A *products, A *largest) const {
+    by_vectors<A>(segment, [&](auto vectors) RAPT_INNER {
+      tile_scores<A, vectors>(dout_ + segment.from, place_.v, 1, o_.v_dim, RowsToFetch<E>{place_.v, 0},
+                              segment.begin, segment.end, products + segment.from, largest);
+    });
   }
 
   // Adds the gradients of a segment's dot products times its keys to dq.
-  [[gnu::always_inline]] void add_to_dq(const Segment &segment, const A *gradients, A *dq) const {
-    by_vectors<A>(
-        segment, [&](auto vectors) __attribute__((always_inline)) {
-          tile_values<A, vectors>(gradients + segment.begin * tile_pitch + segment.from,
-                                  place_.k + segment.begin, segment.end - segment.begin, Before::kept,
-                                  static_cast<const A *>(nullptr), o_.qk_dim, dq + segment.from,
-                                  Base::next_keys(segment));
-        });
+  RAPT_INNER void add_to_dq(const Segment &segment, const A *gradients, A *dq) const {
+    by_vectors<A>(segment, [&](auto vectors) RAPT_INNER {
+      tile_values<A, vectors>(gradients + segment.begin * tile_pitch + segment.from, place_.k + segment.begin,
+                              segment.end - segment.begin, Before::kept, static_cast<const A *>(nullptr),
+                              o_.qk_dim, dq + segment.from, Base::next_keys(segment));
+    });
   }
   // Does the work of add_to_dq() for keys that may be NaN or infinite. A key does not change dq of a row in
   // which it has weight 0.
-  [[gnu::noinline]] void add_to_dq_by_element(const Segment &segment, const A *weights, const A *gradients,
-                                              A *dq) const {
+  [[gnu::noinline, gnu::flatten]] void add_to_dq_by_element(const Segment &segment, const A *weights,
+                                                            const A *gradients, A *dq) const {
     for (std::size_t j = segment.begin; j < segment.end; ++j) {
       for (std::size_t r = segment.from; r < segment.to; ++r) {
         if (weights[j * tile_pitch + r] == 0) continue;
@@ -132,8 +130,9 @@ class GradientProducts : public BroadcastProducts<StoredBlock<E>> {
   }
   // Does the work of add_to_keys() for queries and output gradients that may be NaN or infinite. A row does
   // not change dk and dv of a key for which it has weight 0.
-  [[gnu::noinline]] void add_to_keys_by_element(std::size_t keys, const A *weights, const A *gradients,
-                                                A *const *dk, A *const *dv) const {
+  [[gnu::noinline, gnu::flatten]] void add_to_keys_by_element(std::size_t keys, const A *weights,
+                                                              const A *gradients, A *const *dk,
+                                                              A *const *dv) const {
     for (std::size_t r = 0; r < rows_.rows; ++r) {
       for (std::size_t j = 0; j < keys; ++j) {
         const A w = weights[j * tile_pitch + r], g = gradients[j * tile_pitch + r];
@@ -176,7 +175,7 @@ class GradientProducts : public BroadcastProducts<StoredBlock<E>> {
     });
   }
   template <class KV>
-  [[gnu::noinline]] void widen_block(std::size_t first, std::size_t keys) {
+  [[gnu::noinline, gnu::flatten]] void widen_block(std::size_t first, std::size_t keys) {
     WidenedBlock<KV> block(o_, widened_.k);
     block.find(tile_, first, keys, 0);
     static_cast<BlockAddresses<A> &>(place_) = block;

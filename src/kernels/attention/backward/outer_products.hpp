@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "kernels/attention/panels.hpp"
+#include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -12,29 +13,25 @@ namespace {
 // `depth` keys and `vectors` vectors of dimensions from d on. The last vector has `tail` elements unless it
 // is `whole`.
 template <class A, std::size_t vectors, std::size_t depth, bool whole, class E>
-[[gnu::always_inline]] inline void panel_outer_products(const A *factors, const E *const *rows,
-                                                        std::size_t begin, std::size_t end, std::size_t d,
-                                                        std::size_t tail, A *const *to) {
+RAPT_INNER inline void panel_outer_products(const A *factors, const E *const *rows, std::size_t begin,
+                                            std::size_t end, std::size_t d, std::size_t tail, A *const *to) {
   using S = simd<A>;
   using batch = typename S::batch;
   batch sum[depth][vectors];
   const auto is_whole = [](auto v) { return whole || v + 1 < vectors; };
-  const auto load = [&](const auto *from, auto v) __attribute__((always_inline)) {
+  const auto load = [&](const auto *from, auto v) RAPT_INNER {
     return is_whole(v) ? S::load(from + d + v * S::width) : S::load_first(from + d + v * S::width, tail);
   };
-  unroll_pairs<depth, vectors>([&](std::size_t j, std::size_t v)
-                                   __attribute__((always_inline)) { sum[j][v] = load(to[j], v); });
+  unroll_pairs<depth, vectors>([&](std::size_t j, std::size_t v) RAPT_INNER { sum[j][v] = load(to[j], v); });
   for (std::size_t i = begin; i < end; ++i) {
     batch element[vectors];
-    unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) { element[v] = load(rows[i], v); });
-    unroll<depth>([&](std::size_t j) __attribute__((always_inline)) {
+    unroll<vectors>([&](std::size_t v) RAPT_INNER { element[v] = load(rows[i], v); });
+    unroll<depth>([&](std::size_t j) RAPT_INNER {
       const batch factor(factors[j * tile_pitch + i]);
-      unroll<vectors>([&](std::size_t v) __attribute__((always_inline)) {
-        sum[j][v] = S::fma(factor, element[v], sum[j][v]);
-      });
+      unroll<vectors>([&](std::size_t v) RAPT_INNER { sum[j][v] = S::fma(factor, element[v], sum[j][v]); });
     });
   }
-  unroll_pairs<depth, vectors>([&](std::size_t j, std::size_t v) __attribute__((always_inline)) {
+  unroll_pairs<depth, vectors>([&](std::size_t j, std::size_t v) RAPT_INNER {
     A *const address = to[j] + d + v * S::width;
     if (is_whole(v)) {
       S::store(address, sum[j][v]);
@@ -46,8 +43,8 @@ template <class A, std::size_t vectors, std::size_t depth, bool whole, class E>
 
 // Calls panel_outer_products() for all dimensions.
 template <class A, std::size_t depth, class E>
-[[gnu::noinline]] void outer_products(const A *factors, const E *const *rows, std::size_t begin,
-                                      std::size_t end, std::size_t dim, A *const *to) {
+[[gnu::noinline, gnu::flatten]] void outer_products(const A *factors, const E *const *rows, std::size_t begin,
+                                                    std::size_t end, std::size_t dim, A *const *to) {
   constexpr std::size_t width = simd<A>::width, vectors = simd<A>::panel_vectors;
   std::size_t d = 0;
   for (; dim - d >= vectors * width; d += vectors * width) {

@@ -12,6 +12,7 @@
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/tile_scores.hpp"
 #include "kernels/attention/weight.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -116,7 +117,7 @@ class TileGradients {
 
   // Returns 2^distance, where distance is a score minus the log-sum-exp, in units of log 2. A large score may
   // be rounded to more than the log-sum-exp, so the weight is limited to 1.
-  [[gnu::always_inline]] static batch final_weight(batch distance) {
+  RAPT_INNER static batch final_weight(batch distance) {
     return Weight<A>()(S::min(batch(A(0)), distance), batch(A(1)), batch(C::lowest_log2));
   }
 
@@ -129,7 +130,7 @@ class TileGradients {
     const batch to_log2 = S::load(rows_.to_log2 + r), lse = S::load(lse_log2_ + r);
     const batch mean = S::load(mean_ + r), to_score = S::load(to_score_ + r);
     const bool has_cap = rows_.cap != 0, has_dbias = tile_.gradients().dbias != nullptr;
-    const auto make = [&](std::size_t j, auto) __attribute__((always_inline)) {
+    const auto make = [&](std::size_t j, auto) RAPT_INNER {
       const std::size_t at = j * tile_pitch + r;
       // An excluded key has weight 0, even in a row of NaN.
       const batch score = S::load(weights_ + at);
@@ -207,10 +208,9 @@ class TileGradients {
         E *row[S::width];
         for (std::size_t i = 0; i < S::width; ++i) row[i] = tile_.dq<E>(rows_.of[r + i]);
         const std::size_t rows = rows_.rows - r < S::width ? rows_.rows - r : S::width;
-        store_transposed(
-            row, rows, o_.qk_dim, [&](std::size_t d) __attribute__((always_inline)) {
-              return S::load(dq_ + d * tile_pitch + r) + batch(A(0));
-            });
+        store_transposed(row, rows, o_.qk_dim, [&](std::size_t d) RAPT_INNER {
+          return S::load(dq_ + d * tile_pitch + r) + batch(A(0));
+        });
       }
     });
   }
