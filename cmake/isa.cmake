@@ -241,9 +241,9 @@ function(rapt_add_isas target)
       target_link_libraries(rapt_isa_${name} PRIVATE rapt_xsimd)
     endif()
     # -O2 in every configuration: without inlining each intrinsic would be a function call, and kernels would be fifty times
-    # slower. -O1 with sanitizers: clang takes up to twice as long at -O2.
+    # slower. -O1 with sanitizers: clang takes up to twice as long at -O2, and gcc half as long again for tests/mutations.
     rapt_set_last_flags("${sources}" ${RAPT_NUMERIC_FLAGS} ${RAPT_ISA_FLAGS_${name}}
-                        $<IF:$<CONFIG:Sanitizer>,-O1,-O2>)
+                        $<IF:$<CONFIG:Sanitizer,Mutations>,-O1,-O2>)
     # These checks of addresses would take four fifths of clang's time for a vector level. Guard pages and the address sanitizer
     # find the same faults.
     if(NOT name STREQUAL "scalar")
