@@ -62,6 +62,7 @@ if(NOT BUILD_SHARED_LIBS)
   set(rapt_pc_libs " -lm")
   set(rapt_pc_private_libs)
 endif()
+list(JOIN RAPT_COMPILED_LEVELS " " rapt_pc_levels)
 # The name of the library may have a postfix (CMAKE_DEBUG_POSTFIX), which is known after the whole configuration.
 configure_file(cmake/rapt.pc.in "${PROJECT_BINARY_DIR}/CMakeFiles/rapt.pc.in" @ONLY)
 set(rapt_pc "${PROJECT_BINARY_DIR}${RAPT_CLOSED_FOLDER}/rapt.pc")

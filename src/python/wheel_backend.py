@@ -56,6 +56,10 @@ SOURCES = (
 )
 NO_SOURCES = ("cmake/recipes", "src/manual", "src/python/examples", "src/python/rapt/lib")
 
+# The only setting of pip's --config-settings that is rapt's own: the levels to compile.
+SETTING = "RAPT_LEVELS"
+settings: dict[str, str] = {}
+
 # What CMake keeps in a build folder although the environment may have changed since.
 KEPT = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "CMAKE_GENERATOR", "CMAKE_TOOLCHAIN_FILE")
 
@@ -73,7 +77,8 @@ def fail(sentence: str) -> NoReturn:
     raise SystemExit(f"error: {sentence}")
 
 
-def cmake(*arguments: object) -> None:
+def cmake(*arguments: object, **how: Any) -> str:
+    """What CMake wrote, if `how` says that it goes to a pipe."""
     if not shutil.which("cmake"):
         fail(
             "rapt is compiled by CMake, which PATH lacks: install it, such as by `apt-get install cmake` or `pip install "
@@ -81,11 +86,14 @@ def cmake(*arguments: object) -> None:
         )
     # CMake's default is make, which a machine with Ninja may lack.
     environment = {"CMAKE_GENERATOR": "Ninja"} if shutil.which("ninja") else {}
-    status = subprocess.run(["cmake", *map(str, arguments)], env=environment | os.environ).returncode
-    if status:
+    done = subprocess.run(["cmake", *map(str, arguments)], env=environment | os.environ, text=True, **how)
+    if done.returncode:
+        if done.stdout:
+            print(done.stdout, flush=True)
         fail(
-            f"CMake ended with status {status}, and says above why. Its options are those of CMAKE_ARGS in the environment"
+            f"CMake ended with status {done.returncode}, and says above why. Its options are those of CMAKE_ARGS in the environment"
         )
+    return done.stdout or ""
 
 
 def missing_tools() -> list[str]:
@@ -109,11 +117,36 @@ def cmake_version() -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", text)[:2]))
 
 
+def take_settings(config_settings: Any) -> None:
+    """For setuptools, which runs in this process. A misspelt setting would compile all levels, and so is an error."""
+    given = {name: text for name, text in (config_settings or {}).items() if "rapt" in name.lower()}
+    for name in given:
+        if name != SETTING:
+            fail(
+                f"rapt has no setting {name}: {SETTING} is the only one, and CMAKE_ARGS in the environment has CMake's options"
+            )
+        settings[name] = given[name] if isinstance(given[name], str) else ",".join(given[name])
+
+
+def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
+    take_settings(config_settings)
+    name: str = build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+    return name
+
+
+def build_editable(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
+    take_settings(config_settings)
+    name: str = build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+    return name
+
+
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
+    take_settings(config_settings)
     return [*build_meta.get_requires_for_build_wheel(config_settings), *missing_tools()]
 
 
 def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
+    take_settings(config_settings)
     return [*build_meta.get_requires_for_build_editable(config_settings), *missing_tools()]
 
 
@@ -128,13 +161,16 @@ def locked(path: Path) -> Iterator[None]:
 
 def build_with_cmake(stage: Path) -> None:
     """Installs the library into the folder `stage`."""
-    options = shlex.split(os.environ.get("CMAKE_ARGS", ""))
+    # The first one replaces what a build folder's cache may have; each of the others replaces those before it.
+    options = ["-DRAPT_LEVELS=", *shlex.split(os.environ.get("CMAKE_ARGS", ""))]
+    if settings:
+        options.append(f"-D{SETTING}={settings[SETTING]}")
     # CMake keeps its folder, so that a second wheel compiles changes only. Other options have another folder, because
     # CMake would remember these.
     kept = repr([str(ROOT), options, [os.environ.get(name) for name in KEPT]])
     folder = ROOT / "build" / f"python-{hashlib.sha256(kept.encode()).hexdigest()[:8]}"
     with locked(folder.with_suffix(".lock")):
-        cmake(
+        report = cmake(
             "-S",
             ROOT,
             "-B",
@@ -145,12 +181,28 @@ def build_with_cmake(stage: Path) -> None:
             "-DRAPT_BUILD_VALIDATE=OFF",  # a program of C++, which needs a newer system
             "-DCMAKE_INSTALL_LIBDIR=lib",
             *options,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
+        # `pip install -v` shows this, and of it first what is compiled and how long that takes.
+        facts = re.findall(r"^-- (rapt: (?:levels|\d).*)", report, re.M)
+        print(*facts, f"rapt: --config-settings={SETTING}=avx2 chooses levels", report, sep="\n", flush=True)
+        refuse_fewer_levels(folder, options)
         jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or os.cpu_count() or 1
         cmake("--build", folder, "--parallel", jobs)
         cmake("--install", folder, "--prefix", stage, "--component", "rapt", "--strip")
     if not (stage / LIBRARY).is_file():
         fail(f"CMake installed no {LIBRARY}, without which rapt cannot be imported; see CMAKE_ARGS")
+
+
+def refuse_fewer_levels(folder: Path, options: list[str]) -> None:
+    """A wheel lacks levels only if pip's caller named the others: a file that CMake reads may name some too."""
+    left_out = re.search("^# left out: (.*)", (folder / "rapt_levels.txt").read_text(), re.M)
+    if left_out and not re.search(rf" -D ?{SETTING}(:\w+)?=[^ ]", " ".join(options)):
+        fail(
+            f"this library would lack the levels {left_out[1]}, and nobody asked for fewer: CMake's cache, a toolchain file "
+            f"or the like in {folder} names {SETTING}. If this is what you want, say so: --config-settings={SETTING}=avx2"
+        )
 
 
 def put(source: Path, target: Path) -> None:
@@ -200,7 +252,7 @@ class BuildLibrary(Command):
 
 
 class BuildWithLibrary(build):
-    sub_commands = [*build.sub_commands, ("build_library", None)]
+    sub_commands = [("build_library", None), *build.sub_commands]  # what takes minutes is first, and says so
 
     def initialize_options(self) -> None:
         super().initialize_options()

@@ -156,7 +156,7 @@ test_installed() {
 # test_pkg_config KIND LIBDIR: the README's command line, which links an archive as well as a shared library, with and without
 # --static.
 test_pkg_config() {
-  local kind=$1 libdir=$2 folder=$work_dir/$1-pkg_config line libs
+  local kind=$1 libdir=$2 folder=$work_dir/$1-pkg_config line libs levels listed
   if ! command -v pkg-config >/dev/null; then
     echo "skipped: $kind, pkg-config: there is no pkg-config"
     return 0
@@ -175,6 +175,9 @@ test_pkg_config() {
     )
     run_program "$kind, pkg-config $libs" env "LD_LIBRARY_PATH=$libdir" "$folder/app"
   done
+  listed=$(pkg-config --variable=levels rapt)
+  levels=$(sed 's/ .*//; /^#/d' "$([[ $kind == static ]] && echo "$static_build" || echo "$work_dir/shared")/rapt_levels.txt" | paste -sd ' ')
+  [[ $listed == "$levels" ]] || fail "$kind, pkg-config: the levels are '$listed', not '$levels'"
   if [[ $kind =~ ^(shared|absolute)$ && $(pkg-config --libs rapt) == *-lm* ]]; then fail "pkg-config: a user of librapt.so does not need libm"; fi
 }
 
@@ -346,6 +349,7 @@ levels_for() { sed -nE "s/^  \"([a-z0-9_]+)\|($1)\|.*/\1/p" "$source_dir/cmake/i
 if [[ $processor == x86_64 ]]; then
   vector_levels=$(levels_for x86)
   says "rapt: levels: scalar $vector_levels"
+  says "CPU-minutes of gcc 12 on a Zen 5; 3 CPU-minutes with RAPT_LEVELS=avx2"
   says "rapt: levels: scalar avx2; left out by RAPT_LEVELS: ${vector_levels#avx2 }" -DRAPT_LEVELS=avx2
   says "rapt: levels: scalar avx512 avx512_vnni; left out by" -DRAPT_LEVELS=avx512_vnni
   says "RAPT_LEVELS names 'neon', a level of another processor. This processor's levels are: scalar $vector_levels" "-DRAPT_LEVELS=avx2;neon"
@@ -353,6 +357,7 @@ if [[ $processor == x86_64 ]]; then
     -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY
 fi
 says "rapt: levels: scalar; left out by RAPT_LEVELS: $vector_level" -DRAPT_LEVELS=scalar
+says "files to compile: 13 CPU-seconds of gcc 12 on a Zen 5" -DRAPT_LEVELS=scalar
 says "RAPT_LEVELS names 'avx3'. rapt's levels are: $(levels_for '[a-z0-9]+')" "-DRAPT_LEVELS=avx2;avx3"
 says "RAPT_LEVELS chooses the levels that are compiled" -DRAPT_ISAS=scalar
 says "install libxsimd-dev (Debian, Ubuntu)" -DCMAKE_IGNORE_PATH=/usr/include
@@ -373,6 +378,18 @@ says "the compiler keeps the levels apart: the linker's way needs GNU ld, as ld.
 rm -f "$work_dir/a [b]"
 ln -s "$source_dir" "$work_dir/a [b]"
 (source_dir="$work_dir/a [b]" && says "Build files have been written to" -DRAPT_LEVELS=scalar)
+
+# A surrounding project names the levels by a variable.
+mkdir -p "$work_dir/fetched"
+cat >"$work_dir/fetched/CMakeLists.txt" <<PROJECT
+cmake_minimum_required(VERSION 3.14)
+project(fetched C CXX)
+include(FetchContent)
+set(RAPT_LEVELS scalar)
+FetchContent_Declare(rapt SOURCE_DIR "$source_dir")
+FetchContent_MakeAvailable(rapt)
+PROJECT
+(source_dir=$work_dir/fetched && says "rapt: levels: scalar; left out by RAPT_LEVELS: $vector_level")
 
 # The compiler tells the processor, because a toolchain file need not name it.
 if command -v aarch64-linux-gnu-g++ >/dev/null; then

@@ -10,6 +10,20 @@ if ((EUID != 0)); then echo "skipped: Debian packages: only root installs them";
 packages=$build/packages
 export DEBFULLNAME="A test of rapt" DEBEMAIL=test@rapt.test
 rm -rf "$packages"
+# A folder keeps RAPT_LEVELS of an earlier command: packages have them only if they are asked for again.
+kept=$build/kept
+rm -rf "$kept"
+of_packages() { cmake -S "$source_dir" -B "$kept" -DBUILD_SHARED_LIBS=ON "$@" >"$kept.log" 2>&1; }
+of_packages -DRAPT_LEVELS=scalar || { cat "$kept.log" >&2; exit 1; }
+for again in -DRAPT_PACKAGE=ON "" -DRAPT_PACKAGE:BOOL=ON; do
+  if of_packages $again; then echo "packages lack levels, and nobody asked for fewer" >&2; exit 1; fi
+  tr -s ' \n' ' ' <"$kept.log" | grep -q "The packages would lack the levels [a-z0-9_ ]*: RAPT_LEVELS is 'scalar'" || { cat "$kept.log" >&2; exit 1; }
+done
+for again in "-DRAPT_PACKAGE=ON -DRAPT_LEVELS:STRING=scalar" "" "-DRAPT_PACKAGE=ON -DRAPT_LEVELS="; do
+  # shellcheck disable=SC2086
+  of_packages $again || { cat "$kept.log" >&2; exit 1; }
+done
+
 cmake -S "$source_dir" -B "$build" -DCMAKE_BUILD_TYPE=Release -DRAPT_PACKAGE=ON -DBUILD_SHARED_LIBS=ON \
   -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)" "$@"
 cmake --build "$build" --parallel "$(nproc)"
@@ -26,6 +40,9 @@ dpkg -i "$packages"/*.deb
 dpkg-deb --ctrl-tarfile "$packages"/librapt"$soversion"_*.deb | tar -xO ./triggers | grep -qx 'activate-noawait ldconfig'
 known_to_loader() { /sbin/ldconfig -p | grep -F "librapt.so.$soversion " >/dev/null; }
 known_to_loader
+levels=$(sed 's/ .*//; /^#/d' "$build/rapt_levels.txt" | paste -sd ' ')
+dpkg-query -W -f '${Description}\n' "librapt$soversion" | grep -qx " $levels\." ||
+  { echo "the description of librapt$soversion does not list the levels $levels" >&2; exit 1; }
 work=$build/deb-consumer
 rm -rf "$work"
 mkdir -p "$work"

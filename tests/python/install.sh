@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # install.sh SDIST WORK_DIR: the ways to build and install that run.sh leaves out. Two builds at once are as good as one; a deleted
-# module is gone from the next wheel; a wheel without its library is an error; CMAKE_ARGS are not remembered; an editable install
-# runs, and is editable. All is built at the scalar level.
+# module is gone from the next wheel; a wheel without its library is an error; CMAKE_ARGS are not remembered; pip's settings choose
+# the levels, and nothing else does; cmake/wheel takes nothing of its caller; an editable install runs, and is editable. All is
+# built at the scalar level.
 set -euo pipefail
 archive=$1 work_dir=$2
+tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export PYTHONDONTWRITEBYTECODE=1 PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 unset PYTHONPATH RAPT_LIBRARY RAPT_ISA
 python=/usr/bin/python3
@@ -65,6 +67,28 @@ grep -q 'error: CMake ended with status 1, and says above why' "$work_dir/wrong_
 build_wheel after_wrong_option || { cat "$work_dir/after_wrong_option.log"; fail "a wheel has the CMAKE_ARGS of the one before"; }
 [[ $(record_of after_wrong_option) == "$(record_of first)" ]] || fail "a wheel has the CMAKE_ARGS of the one before"
 echo "-- CMAKE_ARGS of one wheel only"
+
+# pip's setting, in place of CMAKE_ARGS. What is compiled, and how long that takes, is said before the first file.
+(cd "$tree" && "$python" -m pip wheel -v . --no-build-isolation --no-deps --no-cache-dir -w "$work_dir/setting" \
+  --config-settings=RAPT_LEVELS=scalar) >"$work_dir/setting.log" 2>&1 || { cat "$work_dir/setting.log"; fail "--config-settings"; }
+[[ $(record_of setting) == "$(record_of first)" ]] || fail "--config-settings makes another wheel than CMAKE_ARGS"
+said=$(sed -n 's/^ *//; /^running build_library/,+2p' "$work_dir/setting.log" | paste -sd ' ')
+[[ $said == "running build_library rapt: levels: scalar; left out by"*" rapt: "+([0-9])" files to compile: 13 CPU-seconds"* ]] ||
+  fail "pip wheel -v does not begin with what it compiles: $said"
+echo 'set(RAPT_LEVELS scalar)' >"$work_dir/fewer.cmake"
+if quick='' build_wheel fewer "-DCMAKE_TOOLCHAIN_FILE=$work_dir/fewer.cmake"; then fail "a wheel lacks levels, and nobody asked for fewer"; fi
+grep -q 'error: this library would lack the levels [a-z]' "$work_dir/fewer.log" || { cat "$work_dir/fewer.log"; fail "no sentence names the levels"; }
+echo "-- levels of pip's settings only"
+
+# Whoever makes a release may have anything in the environment.
+CC=false CXX=false CXXFLAGS=-fno-such-flag CMAKE_CXX_COMPILER_LAUNCHER=false CMAKE_ARGS=-DRAPT_LEVELS=none PYTHONPATH=/nowhere \
+  "$tree/cmake/wheel" --levels scalar "$work_dir/release" >"$work_dir/release.log" 2>&1 ||
+  { cat "$work_dir/release.log"; fail "cmake/wheel"; }
+[[ $(record_of release) == "$(record_of first)" ]] || fail "cmake/wheel makes another wheel than pip"
+wheel=$(echo "$work_dir"/release/rapt-*.whl)
+"$python" -m zipfile -e "$wheel" "$work_dir/unpacked"
+(cd "$tests" && RAPT_WHEEL=$wheel PYTHONPATH=$work_dir/unpacked "$python" -m pytest -q -p no:cacheprovider -k "tag or files" test_wheel.py)
+echo "-- cmake/wheel"
 
 "$python" -m venv --system-site-packages "$work_dir/environment"
 editable() {

@@ -72,6 +72,76 @@ def test_without_cmake_there_is_a_sentence(tools: Any, tmp_path: Path) -> None:
     assert len(answer.stderr.splitlines()) == 1
 
 
+@pytest.fixture
+def configured(tmp_path: Path) -> Any:
+    """Builds with a cmake that compiles nothing: its answer, and the levels that it was told to compile, last one first."""
+    log = tmp_path / "arguments"
+    program = tmp_path / "bin/cmake"
+    program.parent.mkdir()
+    program.write_text(
+        f"""#!/bin/sh
+echo "$*" >>{log}
+if [ "$1" = -S ]; then
+  echo "-- rapt: levels: some"
+  echo "-- rapt: 17 files to compile"
+  mkdir -p "$4"
+  printf '# g++\\nscalar\\n%b' "$LEFT_OUT" >"$4/rapt_levels.txt"
+fi
+"""
+    )
+    program.chmod(0o755)
+
+    def build(settings: object, **environment: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+        log.unlink(missing_ok=True)
+        code = "backend.ROOT = backend.Path(sys.argv[1]); backend.take_settings(eval(sys.argv[2])); "
+        code += "backend.build_with_cmake(backend.Path(sys.argv[1]))"
+        path = f"{program.parent}:{os.environ['PATH']}"
+        answer = backend(code, tmp_path, settings, **{"PATH": path, "CMAKE_ARGS": "", "LEFT_OUT": ""} | environment)
+        words = log.read_text().splitlines()[0].split() if log.exists() else []
+        return answer, [word.removeprefix("-DRAPT_LEVELS=") for word in reversed(words) if "RAPT_LEVELS" in word]
+
+    return build
+
+
+def test_levels_are_those_of_this_call(configured: Any) -> None:
+    """CMake's cache may have others."""
+    assert configured(None)[1] == [""]
+    assert configured({"RAPT_LEVELS": "avx2"})[1] == ["avx2", ""]
+    assert configured({"RAPT_LEVELS": ["avx2", "avx512"], "--build-option": "-q"})[1] == ["avx2,avx512", ""]
+    assert configured(None, CMAKE_ARGS="-DRAPT_LEVELS=avx512")[1] == ["avx512", ""]
+    assert configured({"RAPT_LEVELS": "avx2"}, CMAKE_ARGS="-DRAPT_LEVELS=avx512")[1] == ["avx2", "avx512", ""]
+
+
+def test_a_misspelt_setting_has_a_sentence(configured: Any) -> None:
+    for name in ("RAPT_LEVEL", "rapt.levels", "-DRAPT_LEVELS"):
+        answer, levels = configured({name: "avx2"})
+        assert answer.returncode == 1 and not levels
+        assert answer.stderr.startswith(f"error: rapt has no setting {name}: RAPT_LEVELS is the only one, ")
+    code = "print(backend.get_requires_for_build_{}({{'RAPT_LEVEL': 'avx2'}}))"
+    assert [backend(code.format(name)).returncode for name in ("wheel", "editable")] == [1, 1]
+
+
+def test_levels_that_nobody_left_out_are_missed(configured: Any) -> None:
+    lacks = {"LEFT_OUT": "# left out: avx512 amx\n"}
+    for options in ("", "-DRAPT_LEVELS=", "-DCMAKE_TOOLCHAIN_FILE=RAPT_LEVELS=avx2"):
+        answer, _ = configured(None, CMAKE_ARGS=options, **lacks)
+        assert answer.returncode == 1
+        assert answer.stderr.startswith(
+            "error: this library would lack the levels avx512 amx, and nobody asked for fewer"
+        )
+    asked = [{"RAPT_LEVELS": "avx2"}, "-DRAPT_LEVELS=avx2", "-D RAPT_LEVELS=avx2", "-DRAPT_LEVELS:STRING=avx2"]
+    for how in asked:
+        settings, options = (how, "") if isinstance(how, dict) else (None, how)
+        answer, _ = configured(settings, CMAKE_ARGS=options, **lacks)
+        assert answer.stderr.startswith("error: CMake installed no lib/librapt.so."), answer.stderr  # the next step
+
+
+def test_what_is_compiled_is_said_first(configured: Any) -> None:
+    lines = configured(None)[0].stdout.splitlines()
+    assert lines[:2] == ["rapt: levels: some", "rapt: 17 files to compile"]
+    assert lines[2].startswith("rapt: --config-settings=RAPT_LEVELS=")
+
+
 def test_the_licence_and_what_a_wheel_needs(tmp_path: Path) -> None:
     """Debian 12's setuptools has no form of pyproject.toml for the licence that later ones keep."""
     if importlib.util.find_spec("wheel") is None:
