@@ -9,6 +9,9 @@
 #                                              "n/m Test" it says on stderr how far the command is: in one line on a
 #                                              terminal, else after 20 seconds and then ever more seldom
 
+#   minutes_row COMMAND LEVELS SECONDS CPU     prints the row of tests/minutes.csv that this run is
+#   cpu_seconds [SHELL]                        CPU time of all its processes that have ended so far
+
 # Their builds are in build/ of the checkout.
 builds=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build
 
@@ -74,4 +77,19 @@ show_progress() {
 hide_progress() {
   if ((wide)); then printf '\r%*s\r' "$wide" "" >&2; fi
   wide=0
+}
+
+cpu_seconds() { awk -v tick="$(getconf CLK_TCK)" '{ print int(($16 + $17) / tick) }' "/proc/${1-$$}/stat"; }
+
+minutes_row() {
+  local cpu commit
+  cpu=$(sed -nE 's/^model name[[:space:]]*: *//p' /proc/cpuinfo 2>/dev/null | head -n 1)
+  cpu="${cpu:-$(uname -m)}$(sed -nE 's/^cpu family[[:space:]]*: */, family /p; s/^model[[:space:]]*: */, model /p' /proc/cpuinfo |
+    head -n 2 | tr -d '\n')"
+  commit=$(git -C "$builds/.." rev-parse --short=8 HEAD 2>/dev/null || echo unknown)
+  awk -v text="$1|$cpu|$(nproc)|$2" -v commit="$commit" -v wall="$3" -v cpu_time="$4" 'BEGIN {
+    gsub(/,/, "", text)
+    gsub(/\|/, ",", text)
+    printf "A row for tests/minutes.csv, without the installation of packages: %s,%.1f,%.1f,%s\n", text, wall / 60, cpu_time / 60, commit
+  }'
 }

@@ -332,8 +332,7 @@ class Sweep {
     const std::size_t step = arrays.mask ? 1 : std::min(sizeof(T), kernel.out_size);
     for (const std::string &isa : isas) {
       const ForcedIsa forced(isa);
-      const bool thin =
-          emulated() || isa == "scalar" || (n > longest_at_each_offset && !everything());
+      const bool thin = emulated() || isa == "scalar" || (n > longest_at_each_offset && !everything());
       const std::size_t turn = n * step % offsets_end;
       for (std::size_t offset = 0; offset < offsets_end; offset += step) {
         if (thin && offset != 0 && offset != turn) continue;
