@@ -12,13 +12,12 @@
 #   minutes_row COMMAND LEVELS SECONDS CPU     prints the row of tests/minutes.csv that this run is
 #   cpu_seconds [SHELL]                        CPU time of all its processes that have ended so far
 
-# Their builds are in build/ of the checkout.
-builds=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build
+checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # A build is configured from nothing if packages were installed since, because CMake does not look for them again, and if a
 # preset has changed, because CMake forgets other options when a compiler changes. cmake --fresh would throw the objects away.
 configure_build() {
-  local folder=$builds/$1 preset=$1 option launcher wanted options_in_order
+  local folder=$checkout/build/$1 preset=$1 option launcher wanted options_in_order
   local -A options=()
   shift
   mkdir -p "$folder"
@@ -34,12 +33,12 @@ configure_build() {
     options[-DCMAKE_${option}_COMPILER_LAUNCHER]=-DCMAKE_${option}_COMPILER_LAUNCHER=$launcher
   done
   mapfile -t options_in_order < <(printf '%s\n' "${options[@]}" | sort)
-  wanted=$({ echo "${CMAKE_GENERATOR-}"; cat "$builds/../CMakePresets.json"; dpkg-query -W 2>/dev/null || true; } | cksum)
+  wanted=$({ echo "${CMAKE_GENERATOR-}"; cat "$checkout/CMakePresets.json"; dpkg-query -W 2>/dev/null || true; } | cksum)
   if [[ ! -f $folder/CMakeCache.txt || $(cat "$folder/configured-with" 2>/dev/null) != "$wanted" ]]; then
     rm -rf "$folder"/CMakeCache.txt "$folder"/CMakeFiles/[0-9]*
-    cmake --preset "$preset" -S "$builds/.." "${options_in_order[@]}" || return 1
+    cmake --preset "$preset" -S "$checkout" "${options_in_order[@]}" || return 1
   elif [[ $(printf '%s\n' "${options_in_order[@]}") != "$(cat "$folder/options")" ]]; then
-    cmake -S "$builds/.." -B "$folder" "${options_in_order[@]}" || return 1
+    cmake -S "$checkout" -B "$folder" "${options_in_order[@]}" || return 1
   fi
   printf '%s\n' "${options_in_order[@]}" >"$folder/options"
   echo "$wanted" >"$folder/configured-with"
@@ -86,7 +85,7 @@ minutes_row() {
   cpu=$(sed -nE 's/^model name[[:space:]]*: *//p' /proc/cpuinfo 2>/dev/null | head -n 1)
   cpu="${cpu:-$(uname -m)}$(sed -nE 's/^cpu family[[:space:]]*: */, family /p; s/^model[[:space:]]*: */, model /p' /proc/cpuinfo |
     head -n 2 | tr -d '\n')"
-  commit=$(git -C "$builds/.." rev-parse --short=8 HEAD 2>/dev/null || echo unknown)
+  commit=$(git -C "$checkout" rev-parse --short=8 HEAD 2>/dev/null || echo unknown)
   awk -v text="$1|$cpu|$(nproc)|$2" -v commit="$commit" -v wall="$3" -v cpu_time="$4" 'BEGIN {
     gsub(/,/, "", text)
     gsub(/\|/, ",", text)
