@@ -23,7 +23,7 @@ configure_build() {
   mkdir -p "$folder"
   while IFS= read -r option; do
     if [[ -n $option ]]; then options[${option%%=*}]=$option; fi
-  done < <(cat "$folder/options" 2>/dev/null; printf '%s\n' "$@")
+  done < <(cat "$folder/options" 2>/dev/null || true; printf '%s\n' "$@")
   # The compiler's launcher is a part of each command: it stays too.
   launcher=${options[-DCMAKE_CXX_COMPILER_LAUNCHER]-}
   launcher=${launcher#*=}
