@@ -142,7 +142,7 @@ void run(const Options &options) {
   conditions.topology = pin_to_one_cpu();
   // With fewer than four repetitions, the Mann-Whitney test of bench/compare_runs finds no difference significant.
   conditions.repetitions = options.quick ? 4 : 5;
-  conditions.min_time = options.quick ? 0.015 : 0.05;
+  conditions.min_time = options.quick ? 0.015 : 0.02;
 
   plan.working_sets = working_sets(conditions.topology, options.quick);
   if (plan.peers && peers().empty()) {

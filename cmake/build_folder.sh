@@ -83,12 +83,12 @@ cpu_seconds() { awk -v tick="$(getconf CLK_TCK)" '{ print int(($16 + $17) / tick
 minutes_row() {
   local cpu commit
   cpu=$(sed -nE 's/^model name[[:space:]]*: *//p' /proc/cpuinfo 2>/dev/null | head -n 1)
-  cpu="${cpu:-$(uname -m)}$(sed -nE 's/^cpu family[[:space:]]*: */, family /p; s/^model[[:space:]]*: */, model /p' /proc/cpuinfo |
-    head -n 2 | tr -d '\n')"
+  cpu="${cpu:-$(uname -m)}$(sed -nE 's/^(cpu )?(family|model)[[:space:]]*: */ \2 /p' /proc/cpuinfo | head -n 2 | tr -d '\n')"
   commit=$(git -C "$checkout" rev-parse --short=8 HEAD 2>/dev/null || echo unknown)
   awk -v text="$1|$cpu|$(nproc)|$2" -v commit="$commit" -v wall="$3" -v cpu_time="$4" 'BEGIN {
     gsub(/,/, "", text)
     gsub(/\|/, ",", text)
-    printf "A row for tests/minutes.csv, without the installation of packages: %s,%.1f,%.1f,%s\n", text, wall / 60, cpu_time / 60, commit
+    printf "A row for tests/minutes.csv, without the installation of packages:\n"
+    printf "%s,%.1f,%.1f,%s\n", text, wall / 60, cpu_time / 60, commit
   }'
 }

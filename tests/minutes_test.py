@@ -21,7 +21,13 @@ CLAIMS = [
     ("bench/run", r"shorter timing: (\w+) minutes instead of \w+", "./bench/run --quick", "minutes", False),
     ("bench/run", r"shorter timing: \w+ minutes instead of (\w+)", "./bench/run", "minutes", False),
     (".ci/run", r"integration in (half an hour)", ".ci/run", "minutes", True),
-    ("CONTRIBUTING.md", r"\| `tests/run` \|.*\| (\d+) CPU-minutes, compiling included", "./tests/run", "cpu_minutes", True),
+    (
+        "CONTRIBUTING.md",
+        r"\| `tests/run` \|.*\| (\d+) CPU-minutes, compiling included",
+        "./tests/run",
+        "cpu_minutes",
+        True,
+    ),
     ("CONTRIBUTING.md", r"\| `tests/run --ci` \|.*\| (\d+) CPU-minutes", "./tests/run --ci", "cpu_minutes", True),
 ]
 NO_CLAIMS = r"prints CPU-minutes per row|minutes of the slowest machine|\bminutes\.csv|pip install|Building wheel"

@@ -190,10 +190,10 @@ audit_program() { # FILE MAP
   # Only what lies between the levels' code is disassembled: they are nearly all of it.
   level_ranges "$2" | sort -n >"$folder/ranges"
   while read -r first last; do
-    if ((first > end)); then instructions "$1" --start-address=$end --stop-address="$first"; fi
+    if ((first > end)); then instructions "$1" --start-address="$end" --stop-address="$first"; fi
     if ((last > end)); then end=$last; fi
   done <"$folder/ranges" >"$listing"
-  instructions "$1" --start-address=$end >>"$listing"
+  instructions "$1" --start-address="$end" >>"$listing"
   found=$(cut -d' ' -f2- "$listing" | grep -E "$(forbidden_in baseline)" | grep -v '^xgetbv' | head -n 5 || true)
   [[ -z $found ]] || complain "$1: instructions beyond the baseline outside the levels' code:"$'\n'"$found"
   echo "audit: $(basename "$1"): $(wc -l <"$listing") instructions outside the levels' code"
