@@ -21,8 +21,8 @@ OTHER = r"prints CPU-minutes per row|minutes\.csv|the minutes that texts name|pi
 CLAIMS = [
     ("README.md", r"bench/run +# .* in about (\w+) minutes", "./bench/run", "minutes", False),
     ("README.md", r"tests/run +# .* in about (\w+)", "./tests/run", "minutes", False),
-    ("bench/run", r"shorter timing: (\w+) minutes instead of \w+", "./bench/run --quick", "minutes", False),
-    ("bench/run", r"shorter timing: \w+ minutes instead of (\w+)", "./bench/run", "minutes", False),
+    ("bench/run", r"repetitions: (\w+) minutes instead of \w+", "./bench/run --quick", "minutes", False),
+    ("bench/run", r"repetitions: \w+ minutes instead of (\w+)", "./bench/run", "minutes", False),
     ("src/manual/validating.md", r"it takes about (\w+) minutes on two cores", "./tests/run", "minutes", False),
     ("src/manual/validating.md", r"takes (half an hour) together with a short", ".ci/run", "minutes", True),
     (".ci/run", r"integration in (half an hour)", ".ci/run", "minutes", True),

@@ -17,6 +17,7 @@ using doctest::Approx;
 
 namespace {
 
+std::size_t slow_passes = 0;
 double touched = 0;  // bytes that the loops over memory have read and written
 
 void read_or_write(const void *, std::size_t bytes) { touched += static_cast<double>(bytes); }
@@ -54,6 +55,7 @@ void linger(std::chrono::microseconds time) {
 constexpr std::chrono::microseconds slow_pass{400}, quick_pass{40};
 template <std::chrono::microseconds::rep time>
 void read_for(const void *from, std::size_t bytes) {
+  slow_passes += time == slow_pass.count();
   linger(std::chrono::microseconds(time)), read_or_write(from, bytes);
 }
 template <std::chrono::microseconds::rep time>
@@ -195,6 +197,18 @@ TEST_CASE("of the loops with and without prefetches, the faster one is the limit
     meter.pass(limit);
     CHECK(std::chrono::steady_clock::now() - start < slow_pass);
   }
+}
+
+TEST_CASE("beside a row, only the faster loop is measured") {
+  LimitMeter meter(limit_cases({"uneven"}, sets, permitted));
+  const double slow = static_cast<double>(sets[2].bytes) / (1e-6 * static_cast<double>(slow_pass.count()));
+  CHECK(meter.measure_again("uneven", "load:mem") > 3 * slow);  // the first time, both
+  const std::size_t before = slow_passes;
+  CHECK(before > 0);
+  CHECK(meter.measure_again("uneven", "load:mem") > 3 * slow);
+  CHECK(slow_passes == before);
+  CHECK(meter.measure("uneven", "load:mem") > 3 * slow);
+  CHECK(slow_passes > before);
 }
 
 TEST_CASE("the limit of arithmetic is whole registers times their instructions") {
