@@ -67,10 +67,10 @@ def read():
 def main():
     rows, texts = read()
     problems = list(problems_of(rows, texts))
-    # The test can fail: a machine that is twice as slow is one that no text names.
-    slow = [row | {"minutes": 2 * float(row["minutes"]), "cpu_minutes": 2 * float(row["cpu_minutes"])} for row in rows]
+    # The test can fail: a machine that takes three times as long is one that no text names.
+    slow = [row | {"minutes": 3 * float(row["minutes"]), "cpu_minutes": 3 * float(row["cpu_minutes"])} for row in rows]
     if len(list(problems_of(slow, texts))) < len(CLAIMS):
-        problems.append("a machine that is twice as slow goes unnoticed")
+        problems.append("a machine that takes three times as long goes unnoticed")
     for problem in problems:
         print(f"minutes: {problem}", file=sys.stderr)
     return 1 if problems else 0
