@@ -142,7 +142,7 @@ void run(const Options &options) {
   conditions.topology = pin_to_one_cpu();
   // With fewer than four repetitions, the Mann-Whitney test of bench/compare_runs finds no difference significant.
   conditions.repetitions = options.quick ? 4 : 5;
-  conditions.min_time = options.quick ? 0.015 : 0.05;
+  conditions.min_time = 0.015;
 
   plan.working_sets = working_sets(conditions.topology, options.quick);
   if (plan.peers && peers().empty()) {
@@ -216,7 +216,7 @@ int main(int argc, char **argv) {
       "elements x instructions per vector) / measured rate of fused multiply-adds, or of these with\n"
       "additions. Its share is that limit / its time. Doubtful rows are marked, and the run is called disturbed.",
       "rapt_bench");
-  app.add_flag("--quick", options.quick, "fewer sizes and shorter timing: a minute instead of minutes");
+  app.add_flag("--quick", options.quick, "fewer sizes and repetitions: a minute or two instead of ten");
   app.add_flag("--peers", options.peers, "measure other libraries too, where the build has them");
   app.add_option("--isa", options.isas, "measure this instruction set only (may be given several times)")
       ->type_name("NAME")

@@ -65,41 +65,6 @@ else()
   set(RAPT_PROCESSOR other)
 endif()
 
-foreach(name IN ITEMS RAPT_ISA RAPT_ISAS)
-  if(DEFINED ${name})
-    message(FATAL_ERROR "rapt has no build option ${name}: RAPT_LEVELS chooses the levels that are compiled. (The "
-            "environment variable RAPT_ISA chooses the one that runs.)")
-  endif()
-endforeach()
-
-set(RAPT_LEVELS "" CACHE STRING "Levels to compile beside scalar, such as avx2;avx512. Empty: all of the processor")
-string(REPLACE "," ";" wanted "${RAPT_LEVELS}")
-list(TRANSFORM RAPT_ISA_ROWS REPLACE "\\|.*" "" OUTPUT_VARIABLE RAPT_LEVEL_NAMES)
-set(of_processor ${RAPT_ISA_ROWS})
-list(FILTER of_processor INCLUDE REGEX "^[a-z0-9_]+\\|(any|${RAPT_PROCESSOR})\\|")
-list(TRANSFORM of_processor REPLACE "\\|.*" "")
-foreach(name IN LISTS wanted)
-  if(NOT name IN_LIST RAPT_LEVEL_NAMES)
-    list(JOIN RAPT_LEVEL_NAMES " " known)
-    message(FATAL_ERROR "RAPT_LEVELS names '${name}'. rapt's levels are: ${known}")
-  elseif(NOT name IN_LIST of_processor)
-    list(JOIN of_processor " " known)
-    message(FATAL_ERROR "RAPT_LEVELS names '${name}', a level of another processor. This processor's levels are: ${known}")
-  endif()
-endforeach()
-# A level with this file has every kernel itself. Other levels also need the levels whose kernels serve. The strongest comes
-# first, because a level is after the one that it builds on.
-set(backwards ${RAPT_ISA_ROWS})
-list(REVERSE backwards)
-foreach(row IN LISTS backwards)
-  string(REPLACE "|" ";" fields "${row}")
-  list(GET fields 0 name)
-  list(GET fields 2 base)
-  if(name IN_LIST wanted AND base AND NOT EXISTS "${PROJECT_SOURCE_DIR}/src/isa/${name}/attention_f32.cpp")
-    list(APPEND wanted ${base})
-  endif()
-endforeach()
-
 # The processor's features of src/dispatch/features.def: RAPT_FEATURE_OF_<macro> is a feature.
 string(TOUPPER ${RAPT_PROCESSOR} prefix)
 file(STRINGS "${PROJECT_SOURCE_DIR}/src/dispatch/features.def" rows REGEX "^(${prefix}_FEATURE|IMPLIED)")
@@ -134,30 +99,102 @@ function(rapt_level_features level features macros)
   set(${macros} "${of_level}" PARENT_SCOPE)
 endfunction()
 
-# Each level of the processor has RAPT_ISA_FLAGS_<name> and RAPT_ISA_REGISTERS_<name>. RAPT_COMPILED_LEVELS are the levels to
-# compile, weakest first. The sources read them from rapt_levels.def (src/dispatch/requirements.hpp). Scripts read them from
-# rapt_levels.txt: "# compiler", then a row "name macro..." per level, and "# left out: name..." if RAPT_LEVELS leaves any out.
+# Each level of the processor has RAPT_ISA_FLAGS_<name> and RAPT_ISA_REGISTERS_<name>.
 separate_arguments(RAPT_BASELINE_FLAGS UNIX_COMMAND "${RAPT_BASELINE_${RAPT_PROCESSOR}}")
-set(RAPT_COMPILED_LEVELS)
-set(RAPT_LEFT_OUT)
-set(def)
-list(JOIN RAPT_COMPILER " " text)
-string(PREPEND text "# ")
+set(of_processor)
 foreach(row IN LISTS RAPT_ISA_ROWS)
   string(REPLACE "|" ";" fields "${row}")
   list(POP_FRONT fields name processor base registers flags)
   if(NOT processor MATCHES "^(any|${RAPT_PROCESSOR})$")
     continue()
   endif()
+  list(APPEND of_processor ${name})
   separate_arguments(flags UNIX_COMMAND "${flags}")
   list(APPEND flags ${RAPT_ISA_FLAGS_${name}_${CMAKE_CXX_COMPILER_ID}})
   set(RAPT_ISA_REGISTERS_${name} ${registers})
+  set(base_${name} "${base}")
   if(base)
     set(RAPT_ISA_FLAGS_${name} ${RAPT_ISA_FLAGS_${base}} ${flags})
-    set(serving_${name} ${serving_${base}})
   else()
     set(RAPT_ISA_FLAGS_${name} ${RAPT_BASELINE_FLAGS} ${flags})
   endif()
+endforeach()
+
+# rapt_add_native_levels(list): adds the levels that this machine runs, as the compiler says. Where the tests are built, it also
+# adds AMX over AVX-512, which tests/emulate executes. RAPT_NATIVE_FLAGS lets a test present another machine.
+set(RAPT_NATIVE_FLAGS "" CACHE STRING "What RAPT_LEVELS=native asks the compiler about; empty: this machine")
+mark_as_advanced(RAPT_NATIVE_FLAGS)
+set(RAPT_NATIVE ${RAPT_NATIVE_FLAGS})
+if(NOT RAPT_NATIVE AND RAPT_PROCESSOR STREQUAL "arm64")
+  set(RAPT_NATIVE -mcpu=native)
+elseif(NOT RAPT_NATIVE)
+  set(RAPT_NATIVE -march=native)
+endif()
+function(rapt_add_native_levels list)
+  if(CMAKE_CROSSCOMPILING)
+    message(FATAL_ERROR "RAPT_LEVELS=native asks about this machine, but another one runs what is compiled.")
+  endif()
+  rapt_predefined(native ${RAPT_NATIVE})
+  foreach(name IN LISTS of_processor)
+    rapt_level_features(${name} features macros)
+    list(REMOVE_ITEM macros ${native})
+    if(NOT macros)
+      list(APPEND ${list} ${name})
+    endif()
+  endforeach()
+  if(RAPT_BUILD_TESTS AND avx512 IN_LIST ${list} AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    list(APPEND ${list} amx)
+  endif()
+  set(${list} "${${list}}" PARENT_SCOPE)
+endfunction()
+
+foreach(name IN ITEMS RAPT_ISA RAPT_ISAS)
+  if(DEFINED ${name})
+    message(FATAL_ERROR "rapt has no build option ${name}: RAPT_LEVELS chooses the levels that are compiled. (The "
+            "environment variable RAPT_ISA chooses the one that runs.)")
+  endif()
+endforeach()
+
+set(RAPT_LEVELS "" CACHE STRING
+    "Levels to compile beside scalar, such as avx2;avx512, or native, which this machine runs. Empty: all of the processor")
+string(REPLACE "," ";" wanted "${RAPT_LEVELS}")
+list(TRANSFORM RAPT_ISA_ROWS REPLACE "\\|.*" "" OUTPUT_VARIABLE RAPT_LEVEL_NAMES)
+if("native" IN_LIST wanted)
+  list(REMOVE_ITEM wanted native)
+  rapt_add_native_levels(wanted)
+endif()
+foreach(name IN LISTS wanted)
+  if(NOT name IN_LIST RAPT_LEVEL_NAMES)
+    list(JOIN RAPT_LEVEL_NAMES " " known)
+    message(FATAL_ERROR "RAPT_LEVELS names '${name}'. rapt's levels are: ${known}")
+  elseif(NOT name IN_LIST of_processor)
+    list(JOIN of_processor " " known)
+    message(FATAL_ERROR "RAPT_LEVELS names '${name}', a level of another processor. This processor's levels are: ${known}")
+  endif()
+endforeach()
+# A level with this file has every kernel itself. Other levels also need the levels whose kernels serve. The strongest comes
+# first, because a level is after the one that it builds on.
+set(backwards ${of_processor})
+list(REVERSE backwards)
+foreach(name IN LISTS backwards)
+  if(name IN_LIST wanted AND base_${name} AND NOT EXISTS "${PROJECT_SOURCE_DIR}/src/isa/${name}/attention_f32.cpp")
+    list(APPEND wanted ${base_${name}})
+  endif()
+endforeach()
+
+# RAPT_COMPILED_LEVELS are the levels to compile, weakest first. The sources read them from rapt_levels.def
+# (src/dispatch/requirements.hpp). Scripts read them from rapt_levels.txt: "# compiler", "#native flags of this machine", a row
+# "name macro..." per level, and "# left out: name..." if RAPT_LEVELS leaves any out (RAPT_LEFT_OUT).
+set(RAPT_COMPILED_LEVELS)
+set(RAPT_LEFT_OUT)
+set(def)
+list(JOIN RAPT_COMPILER " " text)
+list(JOIN RAPT_NATIVE " " native)
+string(PREPEND text "# ")
+string(APPEND text "\n#native ${native}")
+foreach(name IN LISTS of_processor)
+  set(base "${base_${name}}")
+  set(serving_${name} ${serving_${base}})
   if(wanted AND NOT name IN_LIST wanted AND NOT name STREQUAL "scalar")
     list(APPEND RAPT_LEFT_OUT ${name})
     continue()
@@ -189,8 +226,9 @@ message(STATUS "rapt: levels: ${levels}")
 add_library(rapt_levels INTERFACE)
 target_include_directories(rapt_levels INTERFACE "${PROJECT_BINARY_DIR}/generated")
 
-# For tests/try: "softmax;f32" compiles softmax only, over f32, on the vector levels. A level lacks the other kernels.
-set(RAPT_ONLY "" CACHE STRING "An operation and its elements, the only ones that vector levels compile")
+# For tests/try: "softmax;f32" compiles softmax only, over f32, on the vector levels, and "softmax;f32;avx2" on one of them. A
+# level lacks the other kernels. Objects of whole levels stay in the build, so that nothing throws them away meanwhile.
+set(RAPT_ONLY "" CACHE STRING "An operation and its elements, and a level: all that vector levels compile")
 mark_as_advanced(RAPT_ONLY)
 
 # rapt_compile_time(text level...): what RAPT_COMPILE_SECONDS says of these levels, in words.
@@ -210,54 +248,68 @@ function(rapt_compile_time text)
   endif()
 endfunction()
 
+# rapt_add_level(objects level source...): the object library `objects` of a level's sources.
+function(rapt_add_level objects level)
+  add_library(${objects} OBJECT ${ARGN})
+  target_link_libraries(${objects} PRIVATE rapt_warnings rapt_internal)
+  # -O2 in every configuration: without inlining each intrinsic would be a function call, and kernels would be fifty times
+  # slower. -O1 with sanitizers: clang takes up to twice as long at -O2, and gcc half as long again for tests/mutations.
+  set(kernel_flags)  # the scalar level's plain loops prefetch nothing, and take 5 to 15 % longer with these flags
+  if(NOT level STREQUAL "scalar")
+    set(kernel_flags ${RAPT_KERNEL_FLAGS})
+  endif()
+  rapt_set_last_flags("${ARGN}" ${RAPT_NUMERIC_FLAGS} ${kernel_flags} ${RAPT_ISA_FLAGS_${level}}
+                      $<IF:$<CONFIG:Sanitizer,Mutations>,-O1,-O2>)
+  if(NOT level STREQUAL "scalar")
+    target_link_libraries(${objects} PRIVATE rapt_xsimd)
+    # These checks of addresses would take four fifths of clang's time for a vector level. Guard pages and the address
+    # sanitizer find the same faults.
+    target_compile_options(${objects} PRIVATE
+      $<$<CONFIG:Sanitizer>:-fno-sanitize=null,alignment,object-size,pointer-overflow>)
+  endif()
+  rapt_set_object_options(${objects})
+endfunction()
+
+# rapt_add_level_of(objects level name source...): the same with the level's table, which lists the sources. `name` tells the
+# file of the table from others of the level.
+function(rapt_add_level_of objects level name)
+  set(sources ${ARGN})
+  set(parts ${sources})
+  list(TRANSFORM parts REPLACE ".*/(.+)\\.cpp" "PART(\\1)")
+  list(JOIN parts " " parts)
+  # Each level has one file, because the level's flags are properties of its files.
+  set(table "${PROJECT_BINARY_DIR}/generated/${name}_${level}.cpp")
+  file(CONFIGURE OUTPUT "${table}" @ONLY
+       CONTENT "#define RAPT_TABLE rapt_table_${level}\n#define RAPT_PARTS ${parts}\n#include \"isa/table.hpp\"\n")
+  rapt_parts_apart(sources ${level} ${sources} "${table}")
+  rapt_add_level(${objects} ${level} ${sources})
+endfunction()
+
 # rapt_add_isas(target): compiles the kernels of every level and adds them, closed, to `target`.
 function(rapt_add_isas target)
   list(LENGTH rapt_sources files)
-  if(RAPT_ONLY)  # CMake 3.25 gets nothing of an empty list
-    list(GET RAPT_ONLY 0 only_operation)
-    list(GET RAPT_ONLY -1 only_element)
-  endif()
+  set(only ${RAPT_ONLY} "" "" "")
+  list(POP_FRONT only only_operation only_element only_level)
   foreach(name IN LISTS RAPT_COMPILED_LEVELS)
     rapt_sources_of(sources "src/isa/${name}")
-    if(RAPT_ONLY AND NOT name STREQUAL "scalar")
-      list(FILTER sources INCLUDE REGEX "(_${only_element}|/${only_operation}|/bytes)\\.cpp$")
-    endif()
-    set(parts ${sources})
-    list(TRANSFORM parts REPLACE ".*/(.+)\\.cpp" "PART(\\1)")
-    list(JOIN parts " " parts)
-    # Each level has one file, because the level's flags are properties of its files.
-    set(table "${PROJECT_BINARY_DIR}/generated/table_${name}.cpp")
-    file(CONFIGURE OUTPUT "${table}" @ONLY
-         CONTENT "#define RAPT_TABLE rapt_table_${name}\n#define RAPT_PARTS ${parts}\n#include \"isa/table.hpp\"\n")
-    rapt_parts_apart(sources ${name} ${sources} "${table}")
+    set(objects rapt_isa_${name})
+    rapt_add_level_of(${objects} ${name} table ${sources})
     list(LENGTH sources of_level)
-    math(EXPR files "${files} + ${of_level}")
-    add_library(rapt_isa_${name} OBJECT ${sources})
-    target_link_libraries(rapt_isa_${name} PRIVATE rapt_warnings rapt_internal)
+    math(EXPR files "${files} + ${of_level} + 1")
     if(RAPT_ONLY AND NOT name STREQUAL "scalar")
-      target_compile_definitions(rapt_isa_${name} PRIVATE RAPT_ONLY="${only_operation}")
-    endif()
-    if(NOT name STREQUAL "scalar")
-      target_link_libraries(rapt_isa_${name} PRIVATE rapt_xsimd)
-    endif()
-    # -O2 in every configuration: without inlining each intrinsic would be a function call, and kernels would be fifty times
-    # slower. -O1 with sanitizers: clang takes up to twice as long at -O2.
-    set(kernel_flags ${RAPT_KERNEL_FLAGS})
-    if(name STREQUAL "scalar")
-      set(kernel_flags)  # its plain loops prefetch nothing, and take 5 to 15 % longer with them
-    endif()
-    rapt_set_last_flags("${sources}" ${RAPT_NUMERIC_FLAGS} ${kernel_flags} ${RAPT_ISA_FLAGS_${name}}
-                        $<IF:$<CONFIG:Sanitizer,Mutations>,-O1,-O2>)
-    # These checks of addresses would take four fifths of clang's time for a vector level. Guard pages and the address sanitizer
-    # find the same faults.
-    if(NOT name STREQUAL "scalar")
-      target_compile_options(rapt_isa_${name} PRIVATE
-        $<$<CONFIG:Sanitizer>:-fno-sanitize=null,alignment,object-size,pointer-overflow>)
+      set_target_properties(${objects} PROPERTIES EXCLUDE_FROM_ALL ON)
+      list(FILTER sources INCLUDE REGEX "(_${only_element}|/${only_operation}|/bytes)\\.cpp$")
+      if(only_level AND NOT name STREQUAL only_level)
+        set(sources)
+      endif()
+      set(objects rapt_only_${name})
+      rapt_add_level_of(${objects} ${name} only_table ${sources})
+      target_compile_definitions(${objects} PRIVATE RAPT_ONLY="${only_operation}")
     endif()
     if(RAPT_CLOSING STREQUAL "linker")
-      rapt_add_closed_object(${target} rapt_${name}.o rapt_isa_${name} rapt_table_${name})
+      rapt_add_closed_object(${target} rapt_${name}.o ${objects} rapt_table_${name})
     else()
-      rapt_add_checked_objects(${target} rapt_isa_${name} ${name})
+      rapt_add_checked_objects(${target} ${objects} ${name})
     endif()
   endforeach()
   rapt_compile_time(time ${RAPT_COMPILED_LEVELS})
@@ -269,5 +321,13 @@ function(rapt_add_isas target)
   endif()
   if(NOT RAPT_ONLY)
     message(STATUS "rapt: ${files} files to compile: ${time} of gcc 12 on a Zen 5${fewer}")
+  endif()
+  if(RAPT_BUILD_TESTS AND RAPT_LEVELS MATCHES "native")
+    foreach(name IN LISTS RAPT_LEFT_OUT)
+      rapt_sources_of(sources "src/isa/${name}")
+      rapt_add_level(rapt_syntax_${name} ${name} ${sources})
+      set_target_properties(rapt_syntax_${name} PROPERTIES
+        CXX_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/tests/syntax_only.sh")
+    endforeach()
   endif()
 endfunction()

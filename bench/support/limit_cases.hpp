@@ -49,8 +49,12 @@ class LimitMeter {
   // Measures several intervals, which use the loops in `ways` in turn, and returns the best rate. Returns 0
   // if no case has this name.
   double measure(const std::string &isa, const std::string &what);
+  // Measures with the loop that was fastest so far, and at least two passes: beside each row, passes over memory
+  // would take longer than the row.
+  double measure_again(const std::string &isa, const std::string &what);
 
  private:
+  double measure(std::size_t index, bool again);
   // Chooses other pages of the buffer, because pages that collide in a cache would make the limit too low.
   void move(const LimitCase &limit);
   double pass(const LimitCase &limit, std::size_t way);

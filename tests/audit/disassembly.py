@@ -141,15 +141,17 @@ def _cycles(blocks, next_blocks):
     return components
 
 
-def functions(objdump, path):
-    """All functions, with C++ names and without the unnamed namespace. A function that the compiler has split is two."""
+def functions(objdump, path, wanted=lambda name: True):
+    """The functions of wanted names, which are C++ names without the unnamed namespace. A function that the compiler has split
+    is two."""
     command = [objdump, "-d", "-C", "--no-show-raw-insn", path]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = []
     for part in text.split("\n\n"):
         lines = part.strip("\n").split("\n")
         head = re.match(r"([0-9a-f]+) <(.*)>:$", lines[0])
-        if not head:
+        name = head and head.group(2).replace("(anonymous namespace)::", "")
+        if not head or not wanted(name):
             continue
         instructions = []
         for line in lines[1:]:
@@ -157,5 +159,5 @@ def functions(objdump, path):
             if match:
                 text = re.sub(r"\s+", " ", re.sub(r"\s+//.*$", "", match.group(2))).strip()
                 instructions.append(Instruction(int(match.group(1), 16), text))
-        found.append(Function(head.group(2).replace("(anonymous namespace)::", ""), instructions))
+        found.append(Function(name, instructions))
     return found

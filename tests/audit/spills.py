@@ -57,9 +57,9 @@ def judge(objdump, path):
     """Problems of a level's object, and the number of loops looked at."""
     level = re.sub(r"^rapt_(.*)\.o$", r"\1", Path(path).name)
     problems, seen, judged = [], set(), 0
-    for function in functions(objdump, path):
+    for function in functions(objdump, path, lambda name: kernel_of(name)[0]):
         kernel, arguments = kernel_of(function.name)
-        loop = function.hot_loop() if kernel else []
+        loop = function.hot_loop()
         if sum(i.is_fma for i in loop) < 4:
             continue
         seen.add(kernel)

@@ -352,6 +352,8 @@ if [[ $processor == x86_64 ]]; then
   says "CPU-minutes of gcc 12 on a Zen 5; 3 CPU-minutes with RAPT_LEVELS=avx2"
   says "rapt: levels: scalar avx2; left out by RAPT_LEVELS: ${vector_levels#avx2 }" -DRAPT_LEVELS=avx2
   says "rapt: levels: scalar avx512 avx512_vnni; left out by" -DRAPT_LEVELS=avx512_vnni
+  says "rapt: levels: scalar avx2; left out by RAPT_LEVELS: ${vector_levels#avx2 }" -DRAPT_LEVELS=native -DRAPT_NATIVE_FLAGS=-march=haswell
+  says "rapt: levels: scalar avx2 avx512; left out by" -DRAPT_LEVELS=native -DRAPT_NATIVE_FLAGS=-march=skylake-avx512
   says "RAPT_LEVELS names 'neon', a level of another processor. This processor's levels are: scalar $vector_levels" "-DRAPT_LEVELS=avx2;neon"
   says "rapt needs a processor with 64-bit addresses" -DCMAKE_C_FLAGS=-m32 -DCMAKE_CXX_FLAGS=-m32 \
     -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY

@@ -197,6 +197,8 @@ def make_copy(source, copy, mutations, levels, without):
 def build(copy, folder, validate, cmake, preset):
     """The library by CMake, linked with the parts of another build's rapt-validate, which know nothing of mutations."""
     flags = f"-include {copy}/mutation.hpp -w"
+    rows = (validate / "rapt_levels.txt").read_text().splitlines()
+    levels = ";".join(row.split()[0] for row in rows if not row.startswith("#"))
     configure = [
         cmake,
         "--preset",
@@ -208,6 +210,7 @@ def build(copy, folder, validate, cmake, preset):
         "-DRAPT_BUILD_VALIDATE=OFF",
         "-DRAPT_BUILD_TESTS=OFF",
         "-DRAPT_INSTALL=OFF",
+        f"-DRAPT_LEVELS={levels}",
         f"-DCMAKE_CXX_FLAGS={flags}",
     ]
     program = folder / "rapt-validate"

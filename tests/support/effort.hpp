@@ -24,6 +24,8 @@ inline std::string_view emulated_by() {
 
 inline void assume_emulator() { detail::assumed = "1"; }
 inline bool emulated() { return detail::emulated_by() != "0" && !detail::emulated_by().empty(); }
+// Returns whether a test tries all that it has, which takes a tenth of a minute or more and is left to tests/run --ci.
+inline bool everything() { return std::getenv("RAPT_TEST_EVERYTHING") != nullptr; }
 inline bool on_real_cpu() { return !emulated() || detail::emulated_by() == "sanitizer"; }
 
 template <class T>
