@@ -110,20 +110,21 @@ int load(const std::atomic<int> &x) { return x.load(std::memory_order_acquire); 
 rm archive.a && ar cr archive.a api.o
 "$audit" archive archive.a
 
-# A product of ACCUMULATORS vectors: 8 fit AVX2's registers, 20 do not.
-product() { # ACCUMULATORS
+# A product of ACCUMULATORS vectors: 8 fit AVX2's registers, 20 do not. STATEMENT is in its loop.
+product() { # ACCUMULATORS [STATEMENT]
   compile rapt_avx2.o -march=x86-64-v3 <<<"#include <immintrin.h>
 #include \"kernels/vector/unroll.hpp\"
 namespace {
-template <class A> [[gnu::noinline]] void tile_values(const A *x, const A *weight, std::size_t n, A *y) {
+template <class A> [[gnu::noinline, gnu::flatten]] void tile_values(const A *x, const A *weight, std::size_t n, A *y) {
   __m256 sum[$1];
-  unroll<$1>([&](auto i) __attribute__((always_inline)) { sum[i] = _mm256_loadu_ps(y + 8 * i); });
+  unroll<$1>([&](std::size_t i) RAPT_INNER { sum[i] = _mm256_loadu_ps(y + 8 * i); });
   for (; n > 0; --n, x += 8 * $1, ++weight) {
-    unroll<$1>([&](auto i) __attribute__((always_inline)) {
+    ${2-}
+    unroll<$1>([&](std::size_t i) RAPT_INNER {
       sum[i] = _mm256_fmadd_ps(_mm256_broadcast_ss(weight), _mm256_loadu_ps(x + 8 * i), sum[i]);
     });
   }
-  unroll<$1>([&](auto i) __attribute__((always_inline)) { _mm256_storeu_ps(y + 8 * i, sum[i]); });
+  unroll<$1>([&](std::size_t i) RAPT_INNER { _mm256_storeu_ps(y + 8 * i, sum[i]); });
 }
 }
 void (*volatile escapes)(const float *, const float *, std::size_t, float *) = tile_values<float>;"
@@ -140,6 +141,23 @@ if grep -q "avx2: tile_values" output; then
   caught=$((caught + 1))
 else
   echo "MISSED: accumulators on the stack"
+  missed=$((missed + 1))
+fi
+
+prefetches() { # whether tile_values has too few
+  "$(dirname "$audit")/prefetches.py" objdump rapt_avx2.o >output 2>&1 || grep -q "tile_values.*prefetches, not" output
+}
+product 8
+if prefetches; then
+  echo "caught: a loop without its prefetches"
+  caught=$((caught + 1))
+else
+  echo "MISSED: a loop without its prefetches"
+  missed=$((missed + 1))
+fi
+line="__builtin_prefetch(x + 64);"
+product 8 "$line $line $line $line"
+if prefetches; then  # nothing is wrong with it
   missed=$((missed + 1))
 fi
 

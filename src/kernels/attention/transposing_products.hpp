@@ -77,7 +77,7 @@ class TransposingProducts {
       A *const scores_of = scores + r * block;
       if (!o_.packed_keys) {
         row_scores<A, count>(queries, run, runs_.last(), keys, o_.qk_dim, scores_of);
-      } else if constexpr (count <= 8) {
+      } else if constexpr (count <= most_packed_rows) {
         packed_row_scores<A, count>(queries, tile_.k<KV>(first), keys, o_.qk_dim, run, runs_.last(),
                                     scores_of);
       }
@@ -143,7 +143,9 @@ class TransposingProducts {
   // Returns the number of rows per group that makes all groups about equal. Packed keys are not transposed,
   // so a second group costs little.
   std::size_t most_rows_at_once() const {
-    const std::size_t most = o_.packed_keys ? 8 : S::rows_per_key, groups = (rows_.rows + most - 1) / most;
+    static_assert(has_count(S::rows_per_key) && has_count(most_packed_rows));
+    const std::size_t most = o_.packed_keys ? most_packed_rows : S::rows_per_key,
+                      groups = (rows_.rows + most - 1) / most;
     const std::size_t rows = (rows_.rows + groups - 1) / groups;
     for (const std::size_t count : counts) {
       if (rows <= count) return count;
@@ -153,6 +155,14 @@ class TransposingProducts {
 
   // Groups have these numbers of rows. Other numbers are rounded up, so some computed rows do not exist.
   static constexpr std::size_t counts[] = {1, 2, 3, 4, 6, 8, 9, 10, 12, 14, 16};
+  static constexpr std::size_t most_packed_rows = 8;
+  // by_rows_at_once() would compute nothing for a group that is larger than all counts.
+  static constexpr bool has_count(std::size_t rows) {
+    for (const std::size_t count : counts) {
+      if (count == rows) return true;
+    }
+    return false;
+  }
 
   const AttentionTile &tile_;
   const rapt_attention_options &o_;

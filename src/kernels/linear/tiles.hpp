@@ -16,10 +16,18 @@ namespace {
 // last tile.
 inline constexpr std::size_t tile_heights[] = {1, 2, 3, 4, 6, 16};
 
+constexpr bool is_tile_height(std::size_t rows) {
+  for (const std::size_t height : tile_heights) {
+    if (height == rows) return true;
+  }
+  return false;
+}
+
 // Calls f(first row, number of rows as a constant) for the tiles of `rows` rows. Tiles have up to `most`
 // rows.
 template <std::size_t most, class F>
 RAPT_INNER inline void each_tile(std::size_t rows, F f) {
+  static_assert(is_tile_height(most));  // else the loop would not end
   std::size_t r = 0;
   while (r < rows) {
     const std::size_t left = rows - r;

@@ -3,6 +3,10 @@
 // gcc 12 at -O2 keeps an array in memory if a plain loop indexes it, even with #pragma unroll. A kernel that
 // calls these templates must be [[gnu::flatten]]. Otherwise gcc may turn a loop's body into a function and
 // call it for each vector.
+//
+// A body takes its index as std::size_t. It takes `auto` only where it needs a constant, as for a template's argument:
+// it is then compiled once for each index, which costs the compiler twice the time. An array that bodies within
+// bodies use should be their function's parameter: gcc 12 leaves captured ones in memory.
 #pragma once
 
 #include <cstddef>
