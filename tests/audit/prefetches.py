@@ -15,7 +15,7 @@ from pathlib import Path
 
 from disassembly import functions
 
-# The fewest in any instance, on any level, by gcc 12 and by clang 14.
+# The fewest in any instance, by gcc 12, gcc 14 and clang 14.
 LEAST = {
     "fetch_far_lines": 1,
     "layer_norm_rows": 1,
@@ -39,6 +39,18 @@ LEAST = {
     "K32Rows::values": 16,
     "K32Tiles::multiply": 1,
 }
+# NEON's vectors are shorter, so that fewer lines fit a step. Its norms write no streams.
+LEAST_ON = {
+    "neon": {
+        "layer_norm_rows": 0,
+        "log_softmax": 7,
+        "rms_norm_rows": 0,
+        "row_scores": 1,
+        "softmax_by_rows": 16,
+        "softmax_without_max": 6,
+        "K32Rows::scores": 2,
+    }
+}
 
 
 def name_of(function):
@@ -53,7 +65,7 @@ def judge(objdump, path):
         count = sum(bool(re.match(r"prefetch|prfm", i.text)) for i in function.instructions)
         found[name_of(function.name)].append((count, function.name))
     print(f"prefetches: {level}: {sum(map(len, found.values()))} instances of {len(found)} functions")
-    for name, least in LEAST.items():
+    for name, least in (LEAST | LEAST_ON.get(level, {})).items():
         if name not in found:
             yield f"{level}: {name} was not found"
         for count, instance in found[name]:

@@ -43,6 +43,7 @@ LIMITS = {
     ("avx512", "map_long"): 0.05,
     ("avx512", "row_scores"): 1.0,
     ("avx512", "row_values"): 0.4,
+    ("neon", "map_long"): 0.04,
 }
 
 

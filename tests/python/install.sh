@@ -73,7 +73,7 @@ echo "-- CMAKE_ARGS of one wheel only"
   --config-settings=RAPT_LEVELS=scalar) >"$work_dir/setting.log" 2>&1 || { cat "$work_dir/setting.log"; fail "--config-settings"; }
 [[ $(record_of setting) == "$(record_of first)" ]] || fail "--config-settings makes another wheel than CMAKE_ARGS"
 said=$(sed -n 's/^ *//; /^running build_library/,+2p' "$work_dir/setting.log" | paste -sd ' ')
-[[ $said == "running build_library rapt: levels: scalar; left out by"*" rapt: "+([0-9])" files to compile: 13 CPU-seconds"* ]] ||
+[[ $said == "running build_library rapt: levels: scalar; left out by"*" rapt: "+([0-9])" files to compile: 14 CPU-seconds"* ]] ||
   fail "pip wheel -v does not begin with what it compiles: $said"
 echo 'set(RAPT_LEVELS scalar)' >"$work_dir/fewer.cmake"
 if quick='' build_wheel fewer "-DCMAKE_TOOLCHAIN_FILE=$work_dir/fewer.cmake"; then fail "a wheel lacks levels, and nobody asked for fewer"; fi
