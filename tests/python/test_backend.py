@@ -129,9 +129,9 @@ def test_levels_that_nobody_left_out_are_missed(configured: Any) -> None:
         assert answer.stderr.startswith(
             "error: this library would lack the levels avx512 amx, and nobody asked for fewer"
         )
-    asked = [{"RAPT_LEVELS": "avx2"}, "-DRAPT_LEVELS=avx2", "-D RAPT_LEVELS=avx2", "-DRAPT_LEVELS:STRING=avx2"]
-    for how in asked:
-        settings, options = (how, "") if isinstance(how, dict) else (None, how)
+    asked: list[tuple[dict[str, str] | None, str]] = [({"RAPT_LEVELS": "avx2"}, "")]
+    asked += [(None, option) for option in ("-DRAPT_LEVELS=avx2", "-D RAPT_LEVELS=avx2", "-DRAPT_LEVELS:STRING=avx2")]
+    for settings, options in asked:
         answer, _ = configured(settings, CMAKE_ARGS=options, **lacks)
         assert answer.stderr.startswith("error: CMake installed no lib/librapt.so."), answer.stderr  # the next step
 

@@ -157,7 +157,7 @@ def test_weights_in_parts(random: Random, parts: list[int], type: str) -> None:
 
 
 def test_dot_rows_has_other_bits_of_the_same_products(random: Random) -> None:
-    q, rows = (random.normal(size=shape).astype(np.float32) for shape in (64, (1000, 64)))
+    q, rows = random.normal(size=64).astype(np.float32), random.normal(size=(1000, 64)).astype(np.float32)
     one, other = rapt.linear(q, rows), rapt.dot_rows(q, rows)
     assert not same(one, other) and np.allclose(one, other, atol=1e-4)
 

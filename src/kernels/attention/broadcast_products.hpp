@@ -44,7 +44,7 @@ class BroadcastProducts {
   }
 
   // Loads the queries, transposed and multiplied by rows_.sign.
-  void load_queries() {
+  [[gnu::flatten]] void load_queries() {
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
       bool any_negated = false;
       rapt::with_element<A>(o_.q_type, [&](auto element) {

@@ -43,7 +43,7 @@ class PackedRows {
 
  private:
   template <class X, std::size_t height>
-  void pack(std::size_t r, std::size_t left) const {
+  [[gnu::flatten]] void pack(std::size_t r, std::size_t left) const {
     // Copies of the last row fill the tile, and the vectors of rows that reach past the tile's end.
     constexpr std::size_t padded = (height + S::width - 1) / S::width * S::width;
     const std::size_t last = (left < height ? left : height) - 1;

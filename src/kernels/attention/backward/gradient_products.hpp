@@ -37,7 +37,7 @@ class GradientProducts : public BroadcastProducts<StoredBlock<E>> {
 
   // Loads queries and output gradients. Sets mean[r] to the dot product of row r's output and its gradient.
   // `out` is scratch for transposed outputs. Returns false if a query or output gradient is not finite.
-  bool load_rows(A *out, A *mean) {
+  [[gnu::flatten]] bool load_rows(A *out, A *mean) {
     Base::load_queries();
     find_rows();
     const batch zero(A(0));
