@@ -33,10 +33,9 @@ RAPT_INNER inline void transpose_rows(const E *const *row, std::size_t dim, A *t
   if (d < dim) {
     typename S::batch v[S::width];
     load_transposed<A>(v, row, d, dim - d);
-    unroll_while<S::width>([&](std::size_t i) RAPT_INNER {
-      if (i < dim - d) S::store(to + (d + i) * pitch, v[i]);
-      return i < dim - d;
-    });
+    alignas(64) A column[S::width][S::width];
+    unroll<S::width>([&](std::size_t i) RAPT_INNER { S::store(column[i], v[i]); });
+    for (std::size_t i = 0; i < dim - d; ++i) S::store(to + (d + i) * pitch, S::load(column[i]));
   }
 }
 
