@@ -132,6 +132,7 @@ struct IntegerRows {
         add_square<rows>(of, key_rows, d, j, lines, sum, scores + j);
       }
       if (whole == of.dim) continue;
+      // last_transposed_scores() prefetches nothing. So the lines that its square stands for are prefetched here.
       for (std::size_t i = 0; left == width && i < square * width / 64; ++i) lines.fetch();
       typename I::Sums
           begun[rows];  // a copy, so that the sums of the loop have no address and stay in registers

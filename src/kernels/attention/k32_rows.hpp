@@ -114,6 +114,7 @@ struct K32Rows {
         unroll<rows>([&](std::size_t r) RAPT_INNER { S::store(scores + r * block + j, total[r]); });
       }
       if (whole == dim) continue;
+      // last_scores() prefetches nothing. So the lines that its part of the vector stands for are prefetched here.
       for (std::size_t d = whole; left == width && d < dim; d += words) {
         for (std::size_t i = 0; i < width * width * 4 / 64; ++i) lines.fetch();
       }
