@@ -14,7 +14,8 @@ elseif(RAPT_PACKAGE_IS_NAMED)
   set(RAPT_PACKAGED_LEVELS "" CACHE INTERNAL "")
 endif()
 if(RAPT_LEFT_OUT AND NOT RAPT_PACKAGED_LEVELS)
-  message(FATAL_ERROR "The packages would lack the levels ${RAPT_LEFT_OUT}: RAPT_LEVELS is '${RAPT_LEVELS}' from an earlier "
+  list(JOIN RAPT_LEFT_OUT " " left_out)
+  message(FATAL_ERROR "The packages would lack the levels ${left_out}: RAPT_LEVELS is '${RAPT_LEVELS}' from an earlier "
           "command. For all levels give -DRAPT_LEVELS= too, for these -DRAPT_LEVELS='${RAPT_LEVELS}'.")
 endif()
 set(abi "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
