@@ -8,7 +8,6 @@
 #   progress WHAT                              a filter that changes nothing. Of Ninja's "[n/m]", Make's "[n%]" and ctest's
 #                                              "n/m Test" it says on stderr how far the command is: in one line on a
 #                                              terminal, else after 20 seconds and then ever more seldom
-
 #   minutes_row COMMAND LEVELS SECONDS CPU     prints the row of tests/minutes.csv that this run is
 #   cpu_seconds [SHELL]                        CPU time of all its processes that have ended so far
 

@@ -18,7 +18,7 @@ endif()
 list(APPEND RAPT_NUMERIC_FLAGS -fno-fast-math -fmath-errno -fno-rounding-math -ffp-contract=off -fno-lto)
 
 # gcc removes a call of a function that only prefetches, because such a function is "pure". These flags keep the call until it
-# has been inlined (src/kernels/vector/inner.hpp). A test counts the prefetches of every object.
+# has been inlined (src/kernels/vector/inner.hpp). A test counts the prefetches of the kernels.
 set(RAPT_KERNEL_FLAGS)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   include(CheckCXXCompilerFlag)

@@ -49,8 +49,8 @@ class LimitMeter {
   // Measures several intervals, which use the loops in `ways` in turn, and returns the best rate. Returns 0
   // if no case has this name.
   double measure(const std::string &isa, const std::string &what);
-  // Measures with the loop that was fastest so far, and at least two passes: beside each row, passes over memory
-  // would take longer than the row.
+  // Measures with the loop that was fastest so far, and at least two passes: next to each row, more passes over
+  // memory would take longer than the row.
   double measure_again(const std::string &isa, const std::string &what);
 
  private:

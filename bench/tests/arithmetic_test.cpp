@@ -199,7 +199,7 @@ TEST_CASE("of the loops with and without prefetches, the faster one is the limit
   }
 }
 
-TEST_CASE("beside a row, only the faster loop is measured") {
+TEST_CASE("next to a row, only the faster loop is measured") {
   LimitMeter meter(limit_cases({"uneven"}, sets, permitted));
   const double slow = static_cast<double>(sets[2].bytes) / (1e-6 * static_cast<double>(slow_pass.count()));
   CHECK(meter.measure_again("uneven", "load:mem") > 3 * slow);  // the first time, both

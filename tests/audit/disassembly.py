@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 from dataclasses import dataclass
 
 FMA = re.compile(r"^(vfn?m(add|sub)\d|fml[as]\b)")
@@ -161,3 +162,15 @@ def functions(objdump, path, wanted=lambda name: True):
                 instructions.append(Instruction(int(match.group(1), 16), text))
         found.append(Function(name, instructions))
     return found
+
+
+def main(what, usage, judge):
+    """The program of an audit: `what` OBJDUMP FILE... prints the problems of each file, and ends with 1 if there are any.
+    judge(objdump, path) gives a file's."""
+    if len(sys.argv) < 3:
+        sys.exit(usage)
+    objdump, *paths = sys.argv[1:]
+    problems = [problem for path in paths for problem in judge(objdump, path)]
+    for problem in problems:
+        print(f"{what}: {problem}", file=sys.stderr)
+    sys.exit(1 if problems else 0)

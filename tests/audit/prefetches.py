@@ -9,11 +9,10 @@ function that is missing is wrong too. Ends with 1 if anything is wrong.
 """
 
 import re
-import sys
 from collections import defaultdict
 from pathlib import Path
 
-from disassembly import functions
+from disassembly import functions, main
 
 # The fewest in any instance, by gcc 12, gcc 14 and clang 14.
 LEAST = {
@@ -73,14 +72,5 @@ def judge(objdump, path):
                 yield f"{level}: {instance[:100]}: {count} prefetches, not {least}"
 
 
-def main(objdump, *paths):
-    problems = [problem for path in paths for problem in judge(objdump, path)]
-    for problem in problems:
-        print(f"prefetches: {problem}", file=sys.stderr)
-    return 1 if problems or not paths else 0
-
-
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    sys.exit(main(*sys.argv[1:]))
+    main("prefetches", __doc__, judge)

@@ -12,10 +12,9 @@ if anything is wrong.
 """
 
 import re
-import sys
 from pathlib import Path
 
-from disassembly import functions
+from disassembly import functions, main
 
 PRODUCT, POLYNOMIAL = "product", "polynomial"
 LOOPS = {
@@ -79,14 +78,5 @@ def judge(objdump, path):
     return problems
 
 
-def main(objdump, *paths):
-    problems = [problem for path in paths for problem in judge(objdump, path)]
-    for problem in problems:
-        print(f"spills: {problem}", file=sys.stderr)
-    return 1 if problems or not paths else 0
-
-
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    sys.exit(main(*sys.argv[1:]))
+    main("spills", __doc__, judge)

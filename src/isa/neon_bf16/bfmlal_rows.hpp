@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 
 #include "isa/neon_bf16/simd.hpp"
 #include "kernels/attention/k32_rows.hpp"

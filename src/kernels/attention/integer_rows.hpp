@@ -134,19 +134,16 @@ struct IntegerRows {
       if (whole == of.dim) continue;
       // last_transposed_scores() prefetches nothing. So the lines that its square stands for are prefetched here.
       for (std::size_t i = 0; left == width && i < square * width / 64; ++i) lines.fetch();
-      typename I::Sums
-          begun[rows];  // a copy, so that the sums of the loop have no address and stay in registers
+      // A copy, so that the sums of the loop have no address, and stay in registers.
+      typename I::Sums begun[rows];
       unroll<rows>([&](std::size_t r) RAPT_INNER { begun[r] = sum[r]; });
-      constexpr std::size_t at_once = 4;
-      unroll<(rows + at_once - 1) / at_once>([&](auto group) RAPT_INNER {
-        constexpr std::size_t r = group * at_once, some = rows - r < at_once ? rows - r : at_once;
+      by_four_rows<rows>([&](std::size_t r, auto some) RAPT_INNER {
         last_transposed_scores<some>(of.from_row(r), run, j, left, whole, begun + r,
                                      scores + r * rapt::attention_block + j);
       });
     }
   }
-  // Adds the dimensions from `from` on of `left` keys to sums that were begun before. transposed_scores() calls this for
-  // at most 4 queries at a time, so that the code exists for 1 to 4 queries only.
+  // Adds the dimensions from `from` on of `left` keys to sums that were begun before (by_four_rows).
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void last_transposed_scores(const GroupedScores &of,
                                                                      const Int8Run *run, std::size_t first,
@@ -161,21 +158,9 @@ struct IntegerRows {
     NoLines lines;
     for (std::size_t d = from; d < of.dim; d += square) {
       alignas(64) std::int8_t copy[width][square];
-      if (of.dim - d < square) copy_last_bytes(row, of.dim - d, copy);
+      if (of.dim - d < square) fill_square(row, of.dim - d, copy);
       add_square<rows>(of, row, d, first, lines, sum, scores);
       for (std::size_t i = 0; i < width; ++i) row[i] += square;
-    }
-  }
-
-  // Copies the last `left` dimensions of a vector of rows to a square that is filled up with 0. The rows are those of
-  // the copy then.
-  [[gnu::noinline, gnu::flatten]] static void copy_last_bytes(const std::int8_t **row, std::size_t left,
-                                                              std::int8_t (*copy)[4 * simd<float>::width]) {
-    constexpr std::size_t width = simd<float>::width;
-    std::memset(copy, 0, width * sizeof *copy);
-    for (std::size_t i = 0; i < width; ++i) {
-      std::memcpy(copy[i], row[i], left);
-      row[i] = copy[i];
     }
   }
 

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 
 #include "contract/bf16_arithmetic.hpp"
 #include "kernels/attention/lines_ahead.hpp"
@@ -72,14 +71,6 @@ struct K32Chains {
   batch even[rows], odd[rows];
 };
 
-// Copies the last `left` dimensions of a vector of rows to a square, and fills it up with 0.
-[[gnu::noinline, gnu::flatten]] inline void copy_last_words(const rapt::BF16 *const *row, std::size_t left,
-                                                            rapt::BF16 *copy) {
-  constexpr std::size_t width = simd<float>::width, words = 2 * width;
-  std::memset(copy, 0, width * words * sizeof *copy);
-  for (std::size_t i = 0; i < width; ++i) std::memcpy(copy + i * words, row[i], left * sizeof *copy);
-}
-
 struct K32Rows {
   // Sets scores[r][j] to the dot product of query r and key j. Queries are `pitch` elements apart, and padded
   // with zeros to a multiple of 32. last_scores() computes the keys after the last whole vector, and the dimensions
@@ -118,15 +109,12 @@ struct K32Rows {
       for (std::size_t d = whole; left == width && d < dim; d += words) {
         for (std::size_t i = 0; i < width * width * 4 / 64; ++i) lines.fetch();
       }
-      constexpr std::size_t at_once = 4;
-      unroll<(rows + at_once - 1) / at_once>([&](auto group) RAPT_INNER {
-        constexpr std::size_t r = group * at_once, some = rows - r < at_once ? rows - r : at_once;
+      by_four_rows<rows>([&](std::size_t r, auto some) RAPT_INNER {
         last_scores<some>(queries + r * pitch, pitch, keys, j, left, whole, dim, scores + r * block + j);
       });
     }
   }
-  // Adds the dimensions [from, dim) of `left` keys to the scores, or sets them if `from` is 0. scores() calls this for
-  // at most 4 queries at a time, so that the code exists for 1, 2 and 4 queries only.
+  // Adds the dimensions [from, dim) of `left` keys to the scores, or sets them if `from` is 0 (by_four_rows).
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void last_scores(const float *queries, std::size_t pitch,
                                                           const RowRun<rapt::BF16> *keys, std::size_t first,
@@ -146,11 +134,8 @@ struct K32Rows {
     for (std::size_t d = from; d < dim; d += k32) {
       K32Chains<rows> chains;
       for (std::size_t at = d; at < dim && at < d + k32; at += words) {
-        alignas(64) E copy[width * words];
-        if (dim - at < words) {
-          copy_last_words(row, dim - at, copy);
-          for (std::size_t i = 0; i < width; ++i) row[i] = copy + i * words;
-        }
+        alignas(64) E copy[width][words];
+        if (dim - at < words) fill_square(row, dim - at, copy);
         chains.add(row, queries + at, pitch, lines);
         for (std::size_t i = 0; i < width; ++i) row[i] += words;
       }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <type_traits>
 
 #include "contract/attention.hpp"
@@ -112,6 +113,17 @@ class LastKeyRows {
   const E *row_[count];
   std::size_t at_ = 0;
 };
+
+// Copies the last `left` elements of a vector of rows to a square, and fills it up with 0. `row` becomes the rows
+// of the square.
+template <class E, std::size_t width, std::size_t elements>
+[[gnu::noinline]] void fill_square(const E *(&row)[width], std::size_t left, E (&square)[width][elements]) {
+  std::memset(square, 0, sizeof square);
+  for (std::size_t i = 0; i < width; ++i) {
+    std::memcpy(square[i], row[i], left * sizeof(E));
+    row[i] = square[i];
+  }
+}
 
 template <class Rows>
 struct RowsFrom {
@@ -224,8 +236,18 @@ struct NoLines {
   RAPT_INNER void fetch() {}
 };
 
-// Computes the scores of the last keys, up to a vector. row_scores() calls this for at most 4 queries at a time,
-// so that the code exists for 1 to 4 queries only.
+// Calls f(first row, number of rows) for groups of up to 4 rows. Both numbers are constants. Code for the last keys
+// goes by these groups, so that it exists for 1 to 4 queries only.
+template <std::size_t rows, class F>
+RAPT_INNER inline void by_four_rows(F f) {
+  constexpr std::size_t most = 4;
+  unroll<(rows + most - 1) / most>([&](auto group) RAPT_INNER {
+    constexpr std::size_t r = group * most, some = rows - r < most ? rows - r : most;
+    f(std::integral_constant<std::size_t, r>{}, std::integral_constant<std::size_t, some>{});
+  });
+}
+
+// Computes the scores of the last keys, up to a vector (by_four_rows).
 template <class A, std::size_t rows, class E>
 [[gnu::noinline, gnu::flatten]] void last_scores(const A *queries, const RowRun<E> *keys, std::size_t first,
                                                  std::size_t left, std::size_t dim, A *scores) {
@@ -274,9 +296,7 @@ template <class A, std::size_t rows, class E>
   }
   if (j < count) {
     fetch(S::width);
-    constexpr std::size_t at_once = 4;
-    unroll<(rows + at_once - 1) / at_once>([&](auto group) RAPT_INNER {
-      constexpr std::size_t r = group * at_once, some = rows - r < at_once ? rows - r : at_once;
+    by_four_rows<rows>([&](std::size_t r, auto some) RAPT_INNER {
       last_scores<A, some>(queries + r * dim, keys, j, count - j, dim, scores + r * rapt::attention_block);
     });
   }
