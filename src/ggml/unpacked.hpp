@@ -1,0 +1,29 @@
+// Weights of blocks as the arrays that rapt's linear layers take.
+#pragma once
+
+#include <rapt/rapt.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "ggml/tensor.hpp"
+
+namespace rapt_ggml {
+
+// Whether weights of this type can be unpacked. Types without a form of their own are decoded by the host, to f16.
+bool can_unpack(ggml_type type);
+
+class Unpacked {
+ public:
+  // Unpacks rows [first, first + rows) of a matrix of t, which begins at `matrix`.
+  void fill(Tensor t, const std::byte *matrix, std::size_t first, std::size_t rows);
+
+  const void *weights() const { return codes_.data(); }
+  void set_arrays(rapt_linear_options &options) const;
+
+ private:
+  std::vector<std::uint8_t> codes_, zeros_;
+  std::vector<float> scales_, offsets_;
+};
+
+}  // namespace rapt_ggml
