@@ -154,7 +154,7 @@ Shifted shifted_codes(const float *x, Byte steps) {
   const std::uint16_t offset = rounded_down(range.smallest);
   const float start = half_to_float(offset);
   const std::uint16_t scale = scale_of(range.largest - start, steps);
-  if (!is_finite(offset) || !is_finite(scale)) return {half_nan, half_nan, all(0)};
+  if (!is_finite(scale)) return {half_nan, half_nan, all(0)};  // so it is if the offset is not finite
   return {scale, offset, rounded(x, start, inverse_of(half_to_float(scale)), 0, steps)};
 }
 

@@ -426,7 +426,7 @@ TEST_CASE("published bits of encoded rows") {
       for (const std::uint8_t byte : encode(type.type, drawn(numbers, 32 * 64)))
         hash = (hash ^ byte) * 0x100000001b3U;
     }
-    hashes += type.name + (" " + hex(hash, 8)) + "\n";
+    hashes.append(type.name).append(" ").append(hex(hash, 8)).append("\n");
   });
   CHECK(hashes ==
         "Q8_0 0x06ab17f7b1dd573f\n"
@@ -446,10 +446,14 @@ TEST_CASE("a block with an infinity or a NaN is NaN, and its neighbours are not"
       for (std::size_t at = 0; at < 32; ++at) {
         Floats x = drawn(all_numbers[0], 96);
         x[32 + at] = special;
-        const Floats y = decode(type.type, encode(type.type, x));
+        const Bytes row = encode(type.type, x);
+        const Floats y = decode(type.type, row);
         std::size_t wrong = 0;
         for (std::size_t i = 0; i < 96; ++i) wrong += std::isnan(y[i]) != (i / 32 == 1);
         CHECK(wrong == 0);
+        const Unpacked unpacked(type.type, row);
+        CHECK(std::isnan(unpacked.scales[1]));
+        if (!unpacked.offsets.empty()) CHECK(std::isnan(unpacked.offsets[1]));
       }
     }
   });
