@@ -85,8 +85,8 @@ std::uint16_t rounded_down(float x) {
 float inverse_of(float scale) { return scale != 0 ? 1 / scale : 0; }
 
 // Rounds (x - offset) * inverse to an integer, ties to even, and limits it to the codes there are. It must be
-// below 2^22: the large number pushes the fraction out of the mantissa. Limits are applied to integers, because
-// compilers make branches of those of floats.
+// below 2^22: the large number pushes the fraction out of the mantissa. Integers are limited, because
+// compilers would make branches of limits of floats.
 Codes rounded(const float *x, float offset, float inverse, std::int32_t lowest, std::int32_t highest) {
   constexpr float pushes = 0x1.8p23f;
   Codes codes;
@@ -195,8 +195,8 @@ Codes nearest_iq4(const float *x, float inverse) {
   return codes;
 }
 
-// Returns the s that minimises the sum of y^2 (y - s value)^2, where y = x * inverse is at most 127. Four sums
-// are added side by side, so that compilers need not change the order to vectorise.
+// Returns the s that minimises the sum of y^2 (y - s value)^2, where y = x * inverse is at most 127. Four
+// sums are added side by side, so that compilers need not change the order to vectorise.
 float best_scale(const float *x, float inverse, const Codes &codes) {
   constexpr std::size_t lanes = 4;
   float products[lanes] = {}, squares[lanes] = {};
