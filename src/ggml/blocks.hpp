@@ -112,7 +112,7 @@ struct BlockIQ4_XS {
   Byte scale[2], scales_high[2], scales_low[4], codes[128];
 };
 
-// A byte is a fraction of 256 with five digits of base 3, or four in `rest`.
+// A byte is a fraction of 256, whose first five digits in base 3 are codes. In `rest` they are four.
 struct BlockTQ1_0 {
   static constexpr std::size_t elements = 256;
   static constexpr Format format{RAPT_I4, 256, false, false};
@@ -132,8 +132,8 @@ constexpr std::array<std::int8_t, 16> iq4_values = {-127, -104, -83, -65, -49, -
 // The E2M1 numbers of MXFP4 and NVFP4, doubled. Their -0 is 0 here.
 constexpr std::array<std::int8_t, 16> e2m1_values = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-// Calls `visit` with a block, whose contents do not matter, of this type, and returns true. If the type has
-// no format, it returns false.
+// Calls `visit` with a block of this type, whose contents do not matter. Returns whether the type has a
+// format.
 template <class Visit>
 bool with_block(ggml_type type, Visit &&visit) {
   switch (type) {

@@ -67,8 +67,8 @@ float magnitude_of(float x) { return std::bit_cast<float>(std::bit_cast<std::uin
 
 bool is_finite(std::uint16_t half) { return (half & 0x7fffU) < half_infinity; }
 
-// Returns largest / steps, or the next larger half if half a step more than `steps` codes does not reach
-// `largest`. That happens to subnormal scales. It is not finite if the scale is too large.
+// Returns largest / steps, or the next larger half if `largest` would be more than half a step above `steps`.
+// That happens to subnormal scales. The half is not finite if the scale is too large.
 std::uint16_t scale_of(float largest, float steps) {
   const std::uint16_t half = float_to_half(largest / steps);
   const bool too_small = half_to_float(half) * (steps + 0.5f) < largest;
@@ -84,9 +84,9 @@ std::uint16_t rounded_down(float x) {
 
 float inverse_of(float scale) { return scale != 0 ? 1 / scale : 0; }
 
-// Rounds (x - offset) * inverse, which is below 2^22, to an integer, ties to even, and limits it to the codes
-// there are. The large number pushes the fraction out of the mantissa. Limits of integers vectorise, those of
-// floats become branches.
+// Rounds (x - offset) * inverse to an integer, ties to even, and limits it to the codes there are. It must be
+// below 2^22: the large number pushes the fraction out of the mantissa. Integers are limited, because
+// compilers would make branches of limits of floats.
 Codes rounded(const float *x, float offset, float inverse, std::int32_t lowest, std::int32_t highest) {
   constexpr float pushes = 0x1.8p23f;
   Codes codes;
@@ -118,7 +118,7 @@ void encode(const float *x, BlockQ8_0 &block) {
 
 struct Signed {
   std::uint16_t scale;
-  Codes codes;  // from 0: the code of 0 is `steps`
+  Codes codes;  // 0 to 2 steps - 1; the number 0 has the code `steps`
 };
 
 // The scale's sign makes the extreme number -steps, because there is no code for +steps.
@@ -154,7 +154,7 @@ Shifted shifted_codes(const float *x, Byte steps) {
   const std::uint16_t offset = rounded_down(range.smallest);
   const float start = half_to_float(offset);
   const std::uint16_t scale = scale_of(range.largest - start, steps);
-  if (!is_finite(offset) || !is_finite(scale)) return {half_nan, half_nan, all(0)};
+  if (!is_finite(scale)) return {half_nan, half_nan, all(0)};  // so it is if the offset is not finite
   return {scale, offset, rounded(x, start, inverse_of(half_to_float(scale)), 0, steps)};
 }
 
@@ -172,8 +172,8 @@ void encode(const float *x, BlockQ5_1 &block) {
   store_five_bits(result.codes.data(), block.codes, block.high);
 }
 
-// The place of the value of iq4_values nearest to y, for floor(2 y) from -256 to 255. Numbers halfway between
-// two values are whole halves, so 2 y may be rounded down; they have the larger value.
+// The place of the value of iq4_values nearest to y, for floor(2 y) + 256. Numbers halfway between two values
+// are whole halves, so 2 y may be rounded down. They have the larger value.
 constexpr std::array<Byte, 512> iq4_of_halves = [] {
   std::array<Byte, 512> places{};
   for (int i = 0; i < 512; ++i) {
@@ -186,18 +186,17 @@ constexpr std::array<Byte, 512> iq4_of_halves = [] {
 Codes nearest_iq4(const float *x, float inverse) {
   std::array<std::int32_t, size> places;
   for (std::size_t i = 0; i < size; ++i) {
-    float y = x[i] * inverse;
-    y = y < 127 ? y : 127;
-    y = y > -127 ? y : -127;
-    places[i] = static_cast<std::int32_t>(2 * y + 256);  // positive, so it is rounded down
+    const auto halves =
+        static_cast<std::int32_t>(2 * x[i] * inverse + 256);  // rounded down, if it is positive
+    places[i] = std::min(std::max(halves, 0), 511);
   }
   Codes codes;
   for (std::size_t i = 0; i < size; ++i) codes[i] = iq4_of_halves[static_cast<std::size_t>(places[i])];
   return codes;
 }
 
-// Returns the s that minimises the sum of y^2 (y - s value)^2 for y = x * inverse, |y| <= 127. Four partial
-// sums are in an order of their own.
+// Returns the s that minimises the sum of y^2 (y - s value)^2, where y = x * inverse is at most 127. Four
+// sums are added side by side, so that compilers need not change the order to vectorise.
 float best_scale(const float *x, float inverse, const Codes &codes) {
   constexpr std::size_t lanes = 4;
   float products[lanes] = {}, squares[lanes] = {};

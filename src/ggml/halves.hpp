@@ -36,8 +36,7 @@ inline std::uint16_t float_to_half(float x) {
   if (magnitude > 0x7f800000U) {
     const std::uint32_t payload = magnitude >> 13 & 0x3ffU;
     half = half_infinity | (payload ? payload : 0x200U);
-  } else if (magnitude >=
-             0x477ff000U) {  // 65520, which is halfway between the largest half and the next power of two
+  } else if (magnitude >= 0x477ff000U) {  // 65520 is halfway between the largest half and 2^16
     half = half_infinity;
   } else if (magnitude >= 113U << 23) {
     half = (magnitude - (112U << 23) + 0xfffU + (magnitude >> 13 & 1U)) >> 13;

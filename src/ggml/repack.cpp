@@ -13,8 +13,7 @@
 namespace rapt_ggml {
 namespace {
 
-// Says which of 16 integers a byte is. Where an integer is there twice, as 0 of e2m1_values, it says the
-// first.
+// Says which of 16 integers a byte is. If an integer is there twice, as 0 of e2m1_values, it is the first.
 constexpr std::array<Byte, 256> places_of(const std::array<std::int8_t, 16> &values) {
   std::array<Byte, 256> places{};
   for (std::size_t i = values.size(); i-- > 0;) places[static_cast<Byte>(values[i])] = static_cast<Byte>(i);
