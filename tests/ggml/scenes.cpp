@@ -77,6 +77,7 @@ int main(int argc, char **argv) {
   app.add_flag("--list", list, "lists the scenes");
   CLI11_PARSE(app, argc, argv);
 
+  choice.plugin = place.plugin;
   if (!models.empty() || !weights.empty() || !caches.empty())
     for (const auto &m : models.empty() ? std::vector<std::string>{"llama"} : models)
       for (const auto &w : weights.empty() ? std::vector<std::string>{"Q8_0"} : weights)

@@ -35,6 +35,7 @@ struct Choice {
   int turns = 60;                    // of a random scene
   unsigned seed = 1, seeds = 3;      // random scenes: the first seed, and how many
   int contexts = 1000;               // created and freed
+  std::string plugin;                // its path
   std::string hashes;                // the file of published ones; empty: none is compared
   bool print = false;                // prints lines of that file in place of a table
   std::vector<Seeded> combinations;  // in place of the published ones
