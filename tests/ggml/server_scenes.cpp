@@ -187,7 +187,8 @@ Verdict play(const std::string &path, const Settings &settings, const Script &sc
 }
 
 // The same turns of A in two caches, whose positions no cache alone has: a shifted key is rotated twice.
-Verdict shifted(const std::string &path, const Settings &settings) {
+Verdict shifted(const std::string &path, Settings settings) {
+  settings.whole_windows = true;  // else llama.cpp shifts no sliding windows
   const Model model = load_model(path);
   if (!model) return {"the model does not load", ""};
   Play alone(model.get(), settings), beside(model.get(), settings);
@@ -235,11 +236,12 @@ std::vector<Scene> server_scenes(const Choice &choice) {
       for (const Named &s : scripts)
         scenes.push_back({group + s.name, seeded,
                           [=](const std::string &path) { return play(path, settings, s.script); }});
-      for (const int ubatch : {1, 32}) {
+      for (const int ubatch : {1, 32}) {  // few cells of sliding windows, which are taken again soon
         Settings small = settings;
         small.ubatch = ubatch;
-        scenes.push_back({group + "four in ubatches of " + std::to_string(ubatch), seeded,
-                          [=](const std::string &path) { return play(path, small, scripts[1].script); }});
+        for (const Named *n : {&scripts[1], &scripts.back()})
+          scenes.push_back({group + n->name + ", in ubatches of " + std::to_string(ubatch), seeded,
+                            [=](const std::string &path) { return play(path, small, n->script); }});
       }
       scenes.push_back({group + "context shift", seeded,
                         [=](const std::string &path) { return shifted(path, settings); }});
