@@ -1,0 +1,187 @@
+#include "play.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+namespace rapt_ggml_tests {
+namespace {
+
+llama_seq_id id(char sequence) { return sequence - 'A'; }
+
+llama_token token_at(char sequence, std::size_t position, bool draft, int vocabulary) {
+  auto z = static_cast<std::uint64_t>(position) * 6364136223846793005u +
+           static_cast<std::uint64_t>(sequence) * 1442695040888963407u + (draft ? 0x9e3779b97f4a7c15u : 0);
+  z = (z ^ (z >> 31)) * 0xd6e8feb86659fd93u;
+  return static_cast<llama_token>((z >> 33) % static_cast<std::uint64_t>(vocabulary));
+}
+
+int vocabulary(const llama_model *model) { return llama_vocab_n_tokens(llama_model_get_vocab(model)); }
+
+}  // namespace
+
+void Difference::compare(const std::string &what, std::span<const float> one, std::span<const float> other) {
+  of += 1;
+  std::size_t differing = 0;
+  float largest = 0;
+  for (std::size_t i = 0; i < std::min(one.size(), other.size()); ++i) {
+    if (std::memcmp(&one[i], &other[i], sizeof(float)) == 0) continue;
+    ++differing;
+    largest = std::max(largest, std::abs(one[i] - other[i]));
+  }
+  if (one.size() == other.size() && differing == 0 && all_finite(one)) return;
+  positions += 1;
+  if (!first.empty()) return;
+  char text[200];
+  std::snprintf(text, sizeof text, "first at %s: %zu of %zu numbers, by up to %.2g%s", what.c_str(),
+                differing, one.size(), static_cast<double>(largest),
+                all_finite(one) ? "" : ", not all finite");
+  first = text;
+}
+
+std::string Difference::text() const {
+  if (positions == 0) return "";
+  return std::to_string(positions) + " of " + std::to_string(of) + " positions differ, " + first;
+}
+
+Play::Play(llama_model *model, const Settings &settings)
+    : model_(model), settings_(settings), context_(new_context(model, settings)) {
+  if (!context_) fail("no context");
+}
+
+void Play::fail(const std::string &what) {
+  if (problem_.empty()) problem_ = what;
+}
+
+void Play::feed(std::string_view sequences, int n, bool draft) {
+  std::vector<Next> batch;
+  for (int i = 0; i < n; ++i)
+    for (const char s : sequences) batch.push_back({s, draft});
+  evaluate_all(batch);
+}
+
+void Play::join(std::string_view decoding, std::string_view joining, int n) {
+  std::vector<Next> batch;
+  for (const char s : decoding) batch.push_back({s, false});
+  for (const char s : joining) batch.insert(batch.end(), static_cast<std::size_t>(n), {s, false});
+  evaluate_all(batch);
+}
+
+void Play::evaluate_all(const std::vector<Next> &batch) {
+  if (!problem_.empty()) return;
+  std::vector<Entry> entries;
+  std::vector<Tokens> after;  // the sequence's tokens up to each entry
+  for (const Next &next : batch) {
+    Tokens &h = history_[next.sequence];
+    const auto position = static_cast<llama_pos>(h.size());
+    h.push_back(token_at(next.sequence, h.size(), next.draft, vocabulary(model_)));
+    entries.push_back({h.back(), position, id(next.sequence)});
+    after.push_back(h);
+  }
+  if (const int status = evaluate(context_.get(), entries); status != 0)
+    return fail("llama_decode returns " + std::to_string(status));
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const auto l = logits_of(context_.get(), static_cast<int>(i));
+    records_[batch[i].sequence].emplace_back(std::move(after[i]), Logits(l.begin(), l.end()));
+  }
+}
+
+bool Play::roll_back(char sequence, int n) {
+  if (!problem_.empty()) return false;
+  auto *memory = llama_get_memory(context_.get());
+  Tokens &h = history_[sequence];
+  const auto keep = static_cast<llama_pos>(h.size()) - n;
+  const int window = llama_model_n_swa(model_);
+  if (window > 0 && llama_memory_seq_pos_min(memory, id(sequence)) > std::max(0, keep - window)) return false;
+  if (!llama_memory_seq_rm(memory, id(sequence), keep, -1)) fail("llama_memory_seq_rm returns false");
+  h.resize(static_cast<std::size_t>(keep));
+  return true;
+}
+
+void Play::remove(char sequence) {
+  if (!problem_.empty()) return;
+  llama_memory_seq_rm(llama_get_memory(context_.get()), id(sequence), -1, -1);
+  history_[sequence].clear();
+}
+
+void Play::copy(char from, char to) {
+  if (!problem_.empty()) return;
+  remove(to);
+  llama_memory_seq_cp(llama_get_memory(context_.get()), id(from), id(to), -1, -1);
+  history_[to] = history_[from];
+}
+
+void Play::shift(char sequence, int keep, int n) {
+  if (!problem_.empty()) return;
+  auto *memory = llama_get_memory(context_.get());
+  Tokens &h = history_[sequence];
+  if (!llama_memory_can_shift(memory)) return fail("this cache cannot shift");
+  llama_memory_seq_rm(memory, id(sequence), keep, keep + n);
+  llama_memory_seq_add(memory, id(sequence), keep + n, -1, -n);
+  h.erase(h.begin() + keep, h.begin() + keep + n);
+}
+
+std::vector<std::uint8_t> Play::save(char sequence) {
+  std::vector<std::uint8_t> state(problem_.empty() ? llama_state_seq_get_size(context_.get(), id(sequence))
+                                                   : 0);
+  if (!state.empty() &&
+      llama_state_seq_get_data(context_.get(), state.data(), state.size(), id(sequence)) != state.size())
+    fail("llama_state_seq_get_data returns another size");
+  return state;
+}
+
+void Play::restore(char sequence, const std::vector<std::uint8_t> &state, const Tokens &tokens) {
+  if (!problem_.empty()) return;
+  const Tokens copy = tokens;  // may be a sequence's own
+  if (llama_state_seq_set_data(context_.get(), state.data(), state.size(), id(sequence)) == 0)
+    return fail("llama_state_seq_set_data returns 0");
+  history_[sequence] = copy;
+}
+
+void Play::move_to_new_context() {
+  if (!problem_.empty()) return;
+  std::vector<std::uint8_t> state(llama_state_get_size(context_.get()));
+  state.resize(llama_state_get_data(context_.get(), state.data(), state.size()));
+  Context next = new_context(model_, settings_);
+  if (!next || llama_state_set_data(next.get(), state.data(), state.size()) == 0)
+    return fail("llama_state_set_data returns 0");
+  context_ = std::move(next);
+}
+
+std::string Play::compare_with_alone() {
+  if (!problem_.empty()) return problem_;
+  // Each history that no longer one begins with is evaluated once.
+  std::map<Tokens, Logits> alone;
+  std::vector<const Tokens *> histories;
+  for (const auto &[sequence, records] : records_)
+    for (const auto &record : records) histories.push_back(&record.first);
+  std::sort(histories.begin(), histories.end(),
+            [](const Tokens *a, const Tokens *b) { return a->size() > b->size(); });
+  Settings settings = settings_;
+  settings.sequences = 1;
+  settings.ubatch = 512;
+  settings.threads = 1;
+  for (const Tokens *h : histories) {
+    if (alone.count(*h)) continue;
+    std::vector<Entry> entries;
+    for (std::size_t i = 0; i < h->size(); ++i) entries.push_back({(*h)[i], static_cast<llama_pos>(i), 0});
+    const Context context = new_context(model_, settings);
+    if (!context || evaluate(context.get(), entries) != 0) return "no reference";
+    for (std::size_t i = 0; i < h->size(); ++i) {
+      const auto l = logits_of(context.get(), static_cast<int>(i));
+      alone.try_emplace(Tokens(h->begin(), h->begin() + static_cast<std::ptrdiff_t>(i) + 1), l.begin(),
+                        l.end());
+    }
+  }
+  std::string text;
+  for (const auto &[sequence, records] : records_) {
+    Difference d;
+    for (const auto &[tokens, logits] : records)
+      d.compare("position " + std::to_string(tokens.size() - 1), logits, alone.at(tokens));
+    if (d.positions > 0) text += (text.empty() ? "" : "; ") + std::string(1, sequence) + ": " + d.text();
+  }
+  return text;
+}
+
+}  // namespace rapt_ggml_tests
