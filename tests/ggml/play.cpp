@@ -19,30 +19,38 @@ llama_token token_at(char sequence, std::size_t position, bool draft, int vocabu
 
 int vocabulary(const llama_model *model) { return llama_vocab_n_tokens(llama_model_get_vocab(model)); }
 
+// In several batches where there is a sliding window: for a batch of several physical ones, llama.cpp 0.4.0 and 0.5.0 free cells
+// of the window that the first of them still needs (llama_kv_cache::prepare restores only the cells that it filled).
+int evaluate_in_parts(llama_context *context, const Settings &settings, std::span<const Entry> entries,
+                      const std::function<void(std::size_t, std::span<const float>)> &use) {
+  const bool window = llama_model_n_swa(llama_get_model(context)) > 0;
+  const auto most = window ? static_cast<std::size_t>(settings.ubatch) : entries.size();
+  for (std::size_t first = 0; first < entries.size(); first += most) {
+    const auto part = entries.subspan(first, std::min(most, entries.size() - first));
+    if (const int status = evaluate(context, part); status != 0) return status;
+    for (std::size_t i = 0; i < part.size(); ++i) use(first + i, logits_of(context, static_cast<int>(i)));
+  }
+  return 0;
+}
+
 }  // namespace
 
 void Difference::compare(const std::string &what, std::span<const float> one, std::span<const float> other) {
   of += 1;
-  std::size_t differing = 0;
-  float largest = 0;
-  for (std::size_t i = 0; i < std::min(one.size(), other.size()); ++i) {
-    if (std::memcmp(&one[i], &other[i], sizeof(float)) == 0) continue;
-    ++differing;
+  const bool same_size = one.size() == other.size();
+  if (same_size && all_finite(one) && std::memcmp(one.data(), other.data(), one.size_bytes()) == 0) return;
+  if (positions++ == 0) first = what;
+  finite = finite && all_finite(one);
+  for (std::size_t i = 0; same_size && i < one.size(); ++i)
     largest = std::max(largest, std::abs(one[i] - other[i]));
-  }
-  if (one.size() == other.size() && differing == 0 && all_finite(one)) return;
-  positions += 1;
-  if (!first.empty()) return;
-  char text[200];
-  std::snprintf(text, sizeof text, "first at %s: %zu of %zu numbers, by up to %.2g%s", what.c_str(),
-                differing, one.size(), static_cast<double>(largest),
-                all_finite(one) ? "" : ", not all finite");
-  first = text;
 }
 
 std::string Difference::text() const {
   if (positions == 0) return "";
-  return std::to_string(positions) + " of " + std::to_string(of) + " positions differ, " + first;
+  char by[32];
+  std::snprintf(by, sizeof by, "%.2g", static_cast<double>(largest));
+  return std::to_string(positions) + " of " + std::to_string(of) + " positions differ, the first is " +
+         first + ", by up to " + by + (finite ? "" : "; not all numbers are finite");
 }
 
 Play::Play(llama_model *model, const Settings &settings)
@@ -79,12 +87,17 @@ void Play::evaluate_all(const std::vector<Next> &batch) {
     entries.push_back({h.back(), position, id(next.sequence)});
     after.push_back(h);
   }
-  if (const int status = evaluate(context_.get(), entries); status != 0)
-    return fail("llama_decode returns " + std::to_string(status));
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    const auto l = logits_of(context_.get(), static_cast<int>(i));
-    records_[batch[i].sequence].emplace_back(std::move(after[i]), Logits(l.begin(), l.end()));
-  }
+  copied_to_ = 0;
+  const int status =
+      evaluate_in_parts(context_.get(), settings_, entries, [&](std::size_t i, std::span<const float> l) {
+        records_[batch[i].sequence].emplace_back(std::move(after[i]), Logits(l.begin(), l.end()));
+      });
+  if (status != 0) fail("llama_decode returns " + std::to_string(status));
+}
+
+// llama.cpp copies between streams only when it next decodes: until then, states have other numbers.
+void Play::end_copy() {
+  if (copied_to_ != 0 && !settings_.unified) decode(std::string(1, copied_to_), 1);
 }
 
 bool Play::roll_back(char sequence, int n) {
@@ -110,6 +123,7 @@ void Play::copy(char from, char to) {
   remove(to);
   llama_memory_seq_cp(llama_get_memory(context_.get()), id(from), id(to), -1, -1);
   history_[to] = history_[from];
+  copied_to_ = to;
 }
 
 void Play::shift(char sequence, int keep, int n) {
@@ -123,6 +137,7 @@ void Play::shift(char sequence, int keep, int n) {
 }
 
 std::vector<std::uint8_t> Play::save(char sequence) {
+  end_copy();
   std::vector<std::uint8_t> state(problem_.empty() ? llama_state_seq_get_size(context_.get(), id(sequence))
                                                    : 0);
   if (!state.empty() &&
@@ -132,6 +147,7 @@ std::vector<std::uint8_t> Play::save(char sequence) {
 }
 
 void Play::restore(char sequence, const std::vector<std::uint8_t> &state, const Tokens &tokens) {
+  end_copy();
   if (!problem_.empty()) return;
   const Tokens copy = tokens;  // may be a sequence's own
   if (llama_state_seq_set_data(context_.get(), state.data(), state.size(), id(sequence)) == 0)
@@ -140,6 +156,7 @@ void Play::restore(char sequence, const std::vector<std::uint8_t> &state, const 
 }
 
 void Play::move_to_new_context() {
+  end_copy();
   if (!problem_.empty()) return;
   std::vector<std::uint8_t> state(llama_state_get_size(context_.get()));
   state.resize(llama_state_get_data(context_.get(), state.data(), state.size()));

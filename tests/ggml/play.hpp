@@ -13,9 +13,11 @@ namespace rapt_ggml_tests {
 using Tokens = std::vector<llama_token>;
 using Logits = std::vector<float>;
 
-struct Difference {  // between two lists of logits; the first that differs is described
+struct Difference {  // between two lists of logits
   int positions = 0, of = 0;
   std::string first;
+  float largest = 0;
+  bool finite = true;
   void compare(const std::string &what, std::span<const float> one, std::span<const float> other);
   std::string text() const;
 };
@@ -61,6 +63,7 @@ class Play {
   };
   void feed(std::string_view sequences, int n, bool draft);
   void evaluate_all(const std::vector<Next> &batch);
+  void end_copy();
   void fail(const std::string &what);
 
   llama_model *model_;
@@ -68,6 +71,7 @@ class Play {
   Context context_;
   std::map<char, Tokens> history_;
   std::map<char, std::vector<std::pair<Tokens, Logits>>> records_;
+  char copied_to_ = 0;  // since the last evaluation
   std::string problem_;
 };
 
