@@ -24,11 +24,9 @@ bool supports_weights(Tensor w) {
 // Precisions are lower limits, and the hint of a Hadamard matrix changes no result. [3] is ggml 0.25's precision of src1.
 bool supports_precision(Tensor op) { return op->op_params[2] == 0; }
 
-rapt_matrix_strides strides_of(Tensor t) {
-  const rapt_matrix_strides strides = {stride(t, 1), stride(t, 0)};
-  return t->ne[1] == 1
-             ? rapt_matrix_strides{stride(t, 0) * static_cast<std::ptrdiff_t>(t->ne[0]), strides.column}
-             : strides;
+// The stride of rows in one matrix of t. A single row has none, and any will do.
+std::ptrdiff_t row_step(Tensor t) {
+  return t->ne[1] == 1 ? std::max<std::ptrdiff_t>(stride(t, 0), 1) * t->ne[0] : stride(t, 1);
 }
 
 // The weights of the matrices of a tensor: packed, in place, or unpacked for one op.
@@ -39,7 +37,7 @@ class Weights {
     if (!packing_ && !is_float(w)) unpacked_.resize(extent(w, 2) * extent(w, 3));
   }
 
-  // Unpacks matrix i, so that set() may be called.
+  // Unpacks matrix i where that is needed, so that set() may be called.
   void prepare(std::size_t i) {
     if (i < unpacked_.size() && !unpacked_[i].weights()) unpacked_[i].fill(w_, matrix(i), 0, extent(w_, 1));
   }
@@ -49,7 +47,7 @@ class Weights {
       layer.w = bytes_of(w_) + i * packing_->matrix_bytes;
     } else if (unpacked_.empty()) {
       layer.w = matrix(i);
-      layer.options.w_strides = strides_of(w_);
+      layer.options.w_strides = {row_step(w_), stride(w_, 0)};
     } else {
       layer.w = unpacked_[i].weights();
       unpacked_[i].set_arrays(layer.options);
@@ -107,30 +105,90 @@ bool supports_mul_mat(Tensor op) {
   return x->type == GGML_TYPE_F32 || (is_float(x) && is_float(w));
 }
 
+namespace {
+
+// The call for rows of x that are equally far from each other, without weights.
+Layer layer_of_rows(const rapt_linear_options &options, Tensor x, const std::byte *from, std::byte *to,
+                    std::size_t rows, std::ptrdiff_t x_stride, std::ptrdiff_t y_stride) {
+  Layer layer = {from, nullptr, to, options};
+  layer.options.rows = rows;
+  layer.options.x_type = *float_type(x->type);
+  layer.options.x_strides = {x_stride, stride(x, 0)};
+  layer.options.y_stride = y_stride;
+  return layer;
+}
+
+std::optional<Layer> layer_of_all_rows(Tensor op, const Weights &weights) {
+  const Tensor w = op->src[0], x = op->src[1];
+  const std::optional<std::ptrdiff_t> x_stride = row_stride(x), y_stride = row_stride(op);
+  if (extent(w, 2) * extent(w, 3) != 1 || !x_stride || !y_stride) return std::nullopt;
+  Layer layer =
+      layer_of_rows(weights.layer(), x, bytes_of(x), bytes_of(op), row_count(op), *x_stride, *y_stride);
+  weights.set(layer, 0);
+  return layer;
+}
+
+// A mean or a choice of tokens: x is an input of the graph, and w is made of tokens. Each output is a sum in the order of
+// tokens, without those whose factor is 0. So a text has the same sum wherever the batch has put it.
+bool is_sum_over_tokens(Tensor op) {
+  const Tensor x = op->src[1];
+  return (root_of(x)->flags & GGML_TENSOR_FLAG_INPUT) && root_of(x)->op == GGML_OP_NONE &&
+         op->src[0]->op != GGML_OP_NONE && op->src[0]->type == GGML_TYPE_F32 && x->type == GGML_TYPE_F32;
+}
+
+void sum_over_tokens(Graph &graph, Tensor op) {
+  const Tensor w = op->src[0], x = op->src[1];
+  const std::size_t tokens = extent(x, 0), outputs = extent(op, 0);
+  graph.engine.split(row_count(op), tokens * element_count(op), [&](std::size_t first, std::size_t last) {
+    std::vector<std::size_t> chosen;
+    for (std::size_t r = first; r < last; ++r) {
+      const std::byte *const factors = row_of(x, r), *const matrix =
+                                                         repeated_row(w, op, r) -
+                                                         r % extent(op, 1) % extent(w, 1) * w->nb[1];
+      const auto factor = [&](std::size_t token) {
+        return *reinterpret_cast<const float *>(factors + token * x->nb[0]);
+      };
+      chosen.clear();
+      for (std::size_t token = 0; token < tokens; ++token) {
+        if (factor(token) != 0) chosen.push_back(token);
+      }
+      for (std::size_t i = 0; i < outputs; ++i) {
+        double sum = 0;
+        for (const std::size_t token : chosen) {
+          const float weight = *reinterpret_cast<const float *>(matrix + i * w->nb[1] + token * w->nb[0]);
+          sum += static_cast<double>(factor(token)) * static_cast<double>(weight);
+        }
+        elements_of<float>(row_of(op, r))[i] = static_cast<float>(sum);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+std::optional<Layer> layer_of_op(Tensor op) {
+  if (op->op != GGML_OP_MUL_MAT || is_sum_over_tokens(op)) return std::nullopt;
+  if (place_of(op->src[0]) != Place::packed && !is_float(op->src[0])) return std::nullopt;
+  return layer_of_all_rows(op, Weights(op->src[0]));
+}
+
 void mul_mat(Graph &graph, Tensor op) {
+  if (is_sum_over_tokens(op)) return sum_over_tokens(graph, op);
   const Tensor w = op->src[0], x = op->src[1];
   Weights weights(w);
   const std::size_t n2 = extent(op, 2), n3 = extent(op, 3), of_w2 = extent(w, 2), of_w3 = extent(w, 3);
-  // One matrix of weights for all rows of x: the rows are one call.
-  const bool one_call = of_w2 * of_w3 == 1 && row_stride(x) && row_stride(op);
   std::vector<Layer> layers;
-  layers.reserve(one_call ? 1 : n2 * n3);
-  for (std::size_t i3 = 0; i3 < (one_call ? 1 : n3); ++i3) {
-    for (std::size_t i2 = 0; i2 < (one_call ? 1 : n2); ++i2) {
-      Layer layer = {bytes_of(x) + i2 * x->nb[2] + i3 * x->nb[3], nullptr,
-                     bytes_of(op) + i2 * op->nb[2] + i3 * op->nb[3], weights.layer()};
-      layer.options.rows = one_call ? row_count(op) : extent(op, 1);
-      layer.options.x_type = *float_type(x->type);
-      layer.options.x_strides = strides_of(x);
-      layer.options.y_stride = op->ne[1] == 1 ? 0 : stride(op, 1);
-      if (one_call) {
-        layer.options.x_strides.row = *row_stride(x);
-        layer.options.y_stride = *row_stride(op);
-      }
-      const std::size_t matrix = i2 / (n2 / of_w2) + i3 / (n3 / of_w3) * of_w2;
+  weights.prepare(0);
+  if (const std::optional<Layer> layer = layer_of_all_rows(op, weights)) {
+    layers.push_back(*layer);
+  } else {
+    for (std::size_t i = 0; i < n2 * n3; ++i) {
+      const std::size_t i2 = i % n2, i3 = i / n2, matrix = i2 / (n2 / of_w2) + i3 / (n3 / of_w3) * of_w2;
+      layers.push_back(layer_of_rows(weights.layer(), x, bytes_of(x) + i2 * x->nb[2] + i3 * x->nb[3],
+                                     bytes_of(op) + i2 * op->nb[2] + i3 * op->nb[3], extent(op, 1),
+                                     row_step(x), row_step(op)));
       weights.prepare(matrix);
-      weights.set(layer, matrix);
-      layers.push_back(layer);
+      weights.set(layers.back(), matrix);
     }
   }
   run_layers(graph.engine, layers);

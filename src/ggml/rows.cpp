@@ -1,6 +1,7 @@
 // Rows that move: GET_ROWS, SET_ROWS, CPY, CONT, CONCAT, REPEAT, PAD and FILL.
 #include "ggml/buffer.hpp"
 #include "ggml/ops.hpp"
+#include "ggml/unpacked.hpp"
 
 namespace rapt_ggml {
 
@@ -16,8 +17,9 @@ bool is_number(Tensor t) {
 
 // n elements that follow each other, from one type to another. Blocks are whole.
 void convert(ggml_type from, const std::byte *x, ggml_type to, std::byte *y, std::size_t n) {
-  const std::size_t x_bytes = block_bytes(from), y_bytes = block_bytes(to);
-  const std::size_t x_block = block_elements(from), y_block = block_elements(to);
+  const ggml_type_traits &x_traits = *host().type_traits(from), &y_traits = *host().type_traits(to);
+  const std::size_t x_bytes = x_traits.type_size, x_block = static_cast<std::size_t>(x_traits.blck_size);
+  const std::size_t y_bytes = y_traits.type_size, y_block = static_cast<std::size_t>(y_traits.blck_size);
   if (from == to) {
     std::memcpy(y, x, n / x_block * x_bytes);
     return;
@@ -25,14 +27,12 @@ void convert(ggml_type from, const std::byte *x, ggml_type to, std::byte *y, std
   float numbers[block];
   for (std::size_t i = 0; i < n; i += block) {
     const std::size_t count = std::min(block, n - i);
-    decode_row(from, x + i / x_block * x_bytes, count, numbers);
+    decode(from, x + i / x_block * x_bytes, count, numbers);
     encode_row(to, numbers, count, y + i / y_block * y_bytes);
   }
 }
 
-bool converts(ggml_type from, ggml_type to) {
-  return (from == to && block_elements(from) > 0) || (can_decode(from) && can_encode(to));
-}
+bool converts(ggml_type from, ggml_type to) { return from == to || (can_unpack(from) && can_encode(to)); }
 
 std::size_t row_number(Tensor ids, const std::byte *p, std::int64_t limit) {
   const std::int64_t id = ids->type == GGML_TYPE_I64 ? *reinterpret_cast<const std::int64_t *>(p)

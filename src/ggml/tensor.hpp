@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "ggml/formats.hpp"
+#include "ggml/host.hpp"
 
 namespace rapt_ggml {
 
@@ -23,7 +24,11 @@ Element *elements_of(std::byte *p) {
 }
 
 inline std::size_t extent(Tensor t, int dim) { return static_cast<std::size_t>(t->ne[dim]); }
-inline std::size_t element_size(Tensor t) { return block_bytes(t->type); }
+// Of a block, where elements come in blocks. The host knows more types than formats.hpp.
+inline std::size_t element_size(Tensor t) { return host().type_traits(t->type)->type_size; }
+inline std::size_t elements_in_block(Tensor t) {
+  return static_cast<std::size_t>(host().type_traits(t->type)->blck_size);
+}
 inline std::size_t element_count(Tensor t) {
   return extent(t, 0) * extent(t, 1) * extent(t, 2) * extent(t, 3);
 }
@@ -45,13 +50,13 @@ inline float float_param(Tensor t, int i) {
 }
 
 // Bytes of a row without gaps.
-inline std::size_t row_bytes(Tensor t) { return extent(t, 0) / block_elements(t->type) * element_size(t); }
+inline std::size_t row_bytes(Tensor t) { return extent(t, 0) / elements_in_block(t) * element_size(t); }
 
 // Bytes from the first byte to the last one.
 inline std::size_t span_bytes(Tensor t) {
   if (is_empty(t)) return 0;
   std::size_t bytes =
-      block_elements(t->type) == 1 ? (extent(t, 0) - 1) * t->nb[0] + element_size(t) : row_bytes(t);
+      elements_in_block(t) == 1 ? (extent(t, 0) - 1) * t->nb[0] + element_size(t) : row_bytes(t);
   for (int dim = 1; dim < 4; ++dim) bytes += (extent(t, dim) - 1) * t->nb[dim];
   return bytes;
 }
@@ -64,7 +69,7 @@ inline bool same_shape(Tensor a, Tensor b) {
 inline bool has_dense_rows(Tensor t) { return t->nb[0] == element_size(t); }
 
 inline bool is_contiguous(Tensor t) {
-  if (t->ne[0] != static_cast<std::int64_t>(block_elements(t->type)) && !has_dense_rows(t)) return false;
+  if (t->ne[0] != static_cast<std::int64_t>(elements_in_block(t)) && !has_dense_rows(t)) return false;
   std::size_t next = row_bytes(t);
   for (int dim = 1; dim < 4; ++dim) {
     if (t->ne[dim] != 1 && t->nb[dim] != next) return false;

@@ -10,8 +10,11 @@
 
 namespace rapt_ggml {
 
-// Whether weights of this type can be unpacked. Types without a form of their own are decoded by the host, to f16.
+// Whether weights of this type can be unpacked. Types that formats.hpp lacks are decoded by the host: weights to f16.
 bool can_unpack(ggml_type type);
+
+// decode_row(), also of the types that only the host knows.
+void decode(ggml_type type, const void *row, std::size_t n, float *y);
 
 class Unpacked {
  public:
