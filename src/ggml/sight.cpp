@@ -223,36 +223,41 @@ bool has_all_numbers(const Mask &mask, std::size_t b, const RowNumber *cells, st
   return true;
 }
 
+// Whether a sight was made for cells that look the same.
+bool has_cells(const Sight &sight, const Cells &cells, std::size_t keys, std::size_t batch) {
+  if (sight.before.size() != (cells.cache ? batch * keys : 0)) return false;
+  if (sight.first_row != cells.first_row || sight.sequence_step != cells.sequence_step) return false;
+  for (std::size_t b = 0; b < batch && cells.cache; ++b) {
+    const RowNumber *const first = cells.cache->row(cells.first_row + b * cells.sequence_step);
+    if (!std::equal(first, first + keys, sight.before.begin() + static_cast<std::ptrdiff_t>(b * keys)))
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::shared_ptr<const Sight> sight_of(Graph &graph, Tensor op, const Cells &cells) {
   const Tensor q = op->src[0], k = op->src[1], mask_tensor = op->src[3];
   const std::size_t queries = extent(q, 1), keys = extent(k, 1), batch = extent(q, 3);
-  std::vector<RowNumber> before;
-  std::vector<std::uint32_t> fresh;
-  if (cells.cache) {
-    for (std::size_t b = 0; b < batch; ++b) {
-      const RowNumber *const first = cells.cache->row(cells.first_row + b * cells.sequence_step);
-      before.insert(before.end(), first, first + keys);
-    }
-    fresh = cells.cache->fresh();
-  }
+  const std::vector<std::uint32_t> fresh = cells.cache ? cells.cache->fresh() : std::vector<std::uint32_t>();
   for (const std::shared_ptr<const Sight> &known : graph.sights) {
-    if (known->mask != mask_tensor || known->before != before || known->fresh != fresh ||
-        known->first_row != cells.first_row || known->sequence_step != cells.sequence_step) {
+    if (known->mask != mask_tensor || known->fresh != fresh || !has_cells(*known, cells, keys, batch))
       continue;
-    }
     for (std::size_t i = 0; i < fresh.size(); ++i) cells.cache->row(fresh[i])->number = known->numbers[i];
     if (cells.cache) cells.cache->forget_fresh();
     return known;
   }
 
-  const std::shared_ptr<const Mask> mask = mask_of(graph, mask_tensor);
   auto made = std::make_shared<Sight>();
   made->mask = mask_tensor;
-  made->before = std::move(before);
   made->fresh = fresh;
   made->first_row = cells.first_row, made->sequence_step = cells.sequence_step;
+  for (std::size_t b = 0; b < batch && cells.cache; ++b) {
+    const RowNumber *const first = cells.cache->row(cells.first_row + b * cells.sequence_step);
+    made->before.insert(made->before.end(), first, first + keys);
+  }
+  const std::shared_ptr<const Mask> mask = mask_of(graph, mask_tensor);
   // Without a cache, keys are those of the batch: each query brings its own, and sees keys of its own sequence only.
   CacheNumbers own(cells.cache || queries != keys ? 0 : batch * keys, 1);
   Cells counted = cells;
