@@ -101,7 +101,7 @@ enum ggml_status compute_graph(ggml_backend_t b, ggml_cgraph *cgraph) {
       const auto begin = std::chrono::steady_clock::now();
       backend.engine.op_memory.reset();
       const std::size_t done = fused.compute(graph, i);
-      if (log_is_on()) {
+      if (log_is_on() && has_work(nodes[i])) {
         const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
         Times &times = backend.times[host().op_text(nodes[i])];
         times.seconds += time.count(), ++times.calls;
