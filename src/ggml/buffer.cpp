@@ -119,7 +119,7 @@ bool copy_tensor(ggml_backend_buffer_t buffer, Tensor from, ggml_tensor *to) {
 
 void set_packed(ggml_backend_buffer_t buffer, ggml_tensor *t, const void *data, std::size_t offset,
                 std::size_t size) {
-  if (!packing_of(t)) {
+  if (!is_packable(t)) {
     std::memcpy(bytes_of(t) + offset, data, size);
     return;
   }
@@ -148,12 +148,23 @@ void memset_packed(ggml_backend_buffer_t buffer, ggml_tensor *t, std::uint8_t va
 }
 
 void get_packed(ggml_backend_buffer_t, Tensor t, void *data, std::size_t offset, std::size_t size) {
-  if (!packing_of(t)) {
+  if (!is_packable(t)) {
     std::memcpy(data, bytes_of(t) + offset, size);
     return;
   }
   std::memset(data, 0, size);
-  not_our_bits("the packed weight " + std::string(t->name) + " cannot be read back");
+  if (!can_unpack_to_file(t)) {
+    return not_our_bits("the packed weight " + std::string(t->name) +
+                        " cannot be read back: its form in memory has lost the blocks of the file");
+  }
+  const std::size_t bytes = row_bytes(t), first = offset / bytes, last = (offset + size + bytes - 1) / bytes;
+  try {
+    std::vector<std::byte> rows((last - first) * bytes);
+    unpack(t, first, last - first, rows.data());
+    std::memcpy(data, rows.data() + (offset - first * bytes), size);
+  } catch (const std::exception &failure) {
+    say(GGML_LOG_LEVEL_ERROR, std::string("cannot unpack ") + t->name + ": " + failure.what());
+  }
 }
 
 bool copy_packed(ggml_backend_buffer_t buffer, Tensor from, ggml_tensor *to) {
