@@ -64,12 +64,13 @@ void check_sources(const Backend &backend, Tensor op) {
     if (!source) continue;
     if (place_of(source) == Place::foreign) {
       not_our_bits(text_of(op) + " reads " + source->name +
-                   " from memory of another device: leave -ot, --n-cpu-moe, --fit and -ngl out");
+                   " from memory of another device: leave -ngl, -ot, --n-cpu-moe and --fit out");
     }
     const Tensor root = root_of(source);
     const bool is_copy = root->op == GGML_OP_NONE && std::strncmp(root->name, "RAPT#", 5) == 0;
     if (is_copy || (root->op != GGML_OP_NONE && !backend.computed.contains(root))) {
-      not_our_bits(text_of(op) + " reads " + root->name + ", which another backend has computed");
+      not_our_bits(text_of(op) + " reads " + root->name +
+                   ", which another backend has computed: leave -ngl, -ot, --n-cpu-moe and --fit out");
     }
   }
 }

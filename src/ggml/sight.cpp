@@ -269,8 +269,8 @@ std::shared_ptr<const Sight> sight_of(Graph &graph, Tensor op, const Cells &cell
     if (counted.cache->fresh().size() == queries * batch) {
       number_fresh(*counted.cache, counted, *mask, queries, keys);
     } else if (!counted.cache->fresh().empty()) {
-      not_our_bits("the keys of " + std::string(op->name) +
-                   " were not written by its own queries: they are taken in the order of cells");
+      not_our_bits(
+          "keys were not written by the queries of their batch: they are taken in the order of cells");
       counted.cache->forget_fresh();
     }
     for (const std::uint32_t row : fresh) made->numbers.push_back(cells.cache->row(row)->number);
@@ -279,8 +279,7 @@ std::shared_ptr<const Sight> sight_of(Graph &graph, Tensor op, const Cells &cell
     const RowNumber *numbers =
         counted.cache ? counted.cache->row(counted.first_row + b * counted.sequence_step) : nullptr;
     if (numbers && !has_all_numbers(*mask, b, numbers, keys)) {
-      not_our_bits("keys of " + std::string(op->name) +
-                   " have no numbers: they are taken in the order of cells");
+      not_our_bits("keys of the cache have no numbers: they are taken in the order of cells");
       numbers = nullptr;
     }
     made->sequences.push_back(groups_of(mask->plane(b, 0), numbers, queries, keys));
