@@ -1,0 +1,246 @@
+#include "ggml/buffer.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "ggml/device.hpp"
+#include "ggml/host.hpp"
+#include "ggml/pack.hpp"
+#include "ggml/say.hpp"
+
+namespace rapt_ggml {
+
+namespace {
+
+constexpr std::size_t alignment = 64;
+
+struct Buffer {
+  explicit Buffer(std::size_t bytes) : pages(bytes) {}
+
+  Pages pages;
+  BufferNumbers numbers;
+  std::unordered_map<const void *, std::vector<std::byte> >
+      arriving;  // packed weights that come in parts, plain
+};
+
+Buffer &of(ggml_backend_buffer_t buffer) { return *static_cast<Buffer *>(buffer->context); }
+void *base(ggml_backend_buffer_t buffer) { return of(buffer).pages.data(); }
+void release(ggml_backend_buffer_t buffer) { delete &of(buffer); }
+
+void clear(ggml_backend_buffer_t buffer, std::uint8_t value) {
+  of(buffer).numbers.erase_all();
+  if (of(buffer).pages.data()) std::memset(of(buffer).pages.data(), value, buffer->size);
+}
+
+// ---- plain tensors
+
+// The whole rows of a cache between two offsets of a tensor's data; a row that is only touched counts with `touched`.
+struct Rows {
+  std::size_t first, count;
+};
+Rows rows_between(Tensor t, const CacheNumbers &cache, std::size_t offset, std::size_t size, bool touched) {
+  const std::size_t begin = static_cast<std::size_t>(bytes_of(t) - bytes_of(root_of(t))) + offset,
+                    bytes = cache.row_bytes();
+  const std::size_t up = touched ? 0 : bytes - 1, down = touched ? bytes - 1 : 0;
+  const std::size_t first = (begin + up) / bytes;
+  const std::size_t last = std::min((begin + size + down) / bytes, cache.row_count());
+  return {first, last > first ? last - first : 0};
+}
+
+// Only caches have rows that are read and written from outside: weights and the tensors of graphs have other usages.
+bool may_be_cache(ggml_backend_buffer_t buffer, Tensor t) {
+  return buffer->usage == GGML_BACKEND_BUFFER_USAGE_ANY && root_of(t)->nb[1] > 0 && row_count(root_of(t)) > 1;
+}
+
+void memset_tensor(ggml_backend_buffer_t buffer, ggml_tensor *t, std::uint8_t value, std::size_t offset,
+                   std::size_t size) {
+  if (CacheNumbers *const cache = of(buffer).numbers.find(root_of(t)->data)) {
+    const Rows rows = rows_between(t, *cache, offset, size, true);
+    cache->erase(rows.first, rows.count);
+  }
+  std::memset(bytes_of(t) + offset, value, size);
+}
+
+void set_tensor(ggml_backend_buffer_t buffer, ggml_tensor *t, const void *data, std::size_t offset,
+                std::size_t size) {
+  std::memcpy(bytes_of(t) + offset, data, size);
+  if (!may_be_cache(buffer, t)) return;
+  const Tensor root = root_of(t);
+  CacheNumbers &cache = of(buffer).numbers.at(root->data, row_count(root), root->nb[1]);
+  const Rows touched = rows_between(t, cache, offset, size, true),
+             whole = rows_between(t, cache, offset, size, false);
+  if (touched.count != whole.count) cache.erase(touched.first, touched.count);
+  if (whole.count > 0)
+    cache.restore(whole.first, whole.count, bytes_of(root) + whole.first * cache.row_bytes());
+}
+
+void get_tensor(ggml_backend_buffer_t buffer, Tensor t, void *data, std::size_t offset, std::size_t size) {
+  std::memcpy(data, bytes_of(t) + offset, size);
+  CacheNumbers *const cache = of(buffer).numbers.find(root_of(t)->data);
+  if (!cache) return;
+  const Rows rows = rows_between(t, *cache, offset, size, false);
+  for (std::size_t i = rows.first; i < rows.first + rows.count; ++i) {
+    if (cache->row(i)->number == RowNumber::none) continue;
+    SavedNumbers::of_process().save(bytes_of(root_of(t)) + i * cache->row_bytes(), cache->row_bytes(),
+                                    cache->row(i)->number);
+  }
+}
+
+bool copy_tensor(ggml_backend_buffer_t buffer, Tensor from, ggml_tensor *to) {
+  const Place place = place_of(from);
+  if (place != Place::plain && place != Place::host) return false;
+  if (!is_contiguous(from) || !is_contiguous(to)) return false;
+  const std::size_t bytes = span_bytes(from);
+  CacheNumbers *const source =
+      place == Place::plain ? of(from->buffer).numbers.find(root_of(from)->data) : nullptr;
+  if (!source || source->row_bytes() != root_of(to)->nb[1]) {
+    set_tensor(buffer, to, from->data, 0, bytes);
+    return true;
+  }
+  std::memcpy(to->data, from->data, bytes);
+  const Tensor root = root_of(to);
+  CacheNumbers &cache = of(buffer).numbers.at(root->data, row_count(root), root->nb[1]);
+  CacheNumbers *const again = of(from->buffer).numbers.find(root_of(from)->data);
+  const Rows rows = rows_between(to, cache, 0, bytes, false),
+             from_rows = rows_between(from, *again, 0, bytes, false);
+  cache.copy(rows.first, std::min(rows.count, from_rows.count), *again, from_rows.first);
+  return true;
+}
+
+// ---- packed weights
+
+void set_packed(ggml_backend_buffer_t buffer, ggml_tensor *t, const void *data, std::size_t offset,
+                std::size_t size) {
+  if (!packing_of(t)) {
+    std::memcpy(bytes_of(t) + offset, data, size);
+    return;
+  }
+  const std::size_t all = span_bytes(t);
+  if (offset == 0 && size == all) return pack(t, static_cast<const std::byte *>(data));
+  // Parts are kept until all bytes are there: in order, as a program sends them.
+  std::vector<std::byte> &arriving = of(buffer).arriving[t->data];
+  if (offset != arriving.size()) {
+    say(GGML_LOG_LEVEL_ERROR, "the parts of a weight arrive out of order: " + std::string(t->name));
+    return;
+  }
+  const std::byte *const part = static_cast<const std::byte *>(data);
+  arriving.insert(arriving.end(), part, part + size);
+  if (arriving.size() < all) return;
+  pack(t, arriving.data());
+  of(buffer).arriving.erase(t->data);
+}
+
+void memset_packed(ggml_backend_buffer_t buffer, ggml_tensor *t, std::uint8_t value, std::size_t offset,
+                   std::size_t size) {
+  const std::vector<std::byte> bytes(size, std::byte{value});
+  set_packed(buffer, t, bytes.data(), offset, size);
+}
+
+void get_packed(ggml_backend_buffer_t, Tensor t, void *data, std::size_t offset, std::size_t size) {
+  if (!packing_of(t)) {
+    std::memcpy(data, bytes_of(t) + offset, size);
+    return;
+  }
+  std::memset(data, 0, size);
+  not_our_bits("the packed weight " + std::string(t->name) + " cannot be read back");
+}
+
+bool copy_packed(ggml_backend_buffer_t buffer, Tensor from, ggml_tensor *to) {
+  const Place place = place_of(from);
+  if (place != Place::plain && place != Place::host) return false;
+  set_packed(buffer, to, from->data, 0, span_bytes(to));
+  return true;
+}
+
+// ---- types
+
+ggml_backend_buffer_i plain_functions() {
+  ggml_backend_buffer_i functions = {};
+  functions.free_buffer = release;
+  functions.get_base = base;
+  functions.memset_tensor = memset_tensor;
+  functions.set_tensor = set_tensor;
+  functions.get_tensor = get_tensor;
+  functions.cpy_tensor = copy_tensor;
+  functions.clear = clear;
+  return functions;
+}
+
+ggml_backend_buffer_i packed_functions() {
+  ggml_backend_buffer_i functions = plain_functions();
+  functions.memset_tensor = memset_packed;
+  functions.set_tensor = set_packed;
+  functions.get_tensor = get_packed;
+  functions.cpy_tensor = copy_packed;
+  return functions;
+}
+
+ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, std::size_t size,
+                               const ggml_backend_buffer_i &functions) {
+  std::unique_ptr<Buffer> buffer(new (std::nothrow) Buffer(size));
+  if (!buffer || !buffer->pages.data()) return nullptr;
+  const ggml_backend_buffer_t made = host().buffer_init(type, functions, buffer.get(), size);
+  if (made) buffer.release();
+  return made;
+}
+
+std::size_t type_alignment(ggml_backend_buffer_type_t) { return alignment; }
+const char *plain_name(ggml_backend_buffer_type_t) { return "RAPT"; }
+const char *packed_name(ggml_backend_buffer_type_t) { return "RAPT_PACKED"; }
+ggml_backend_buffer_t allocate_plain(ggml_backend_buffer_type_t type, std::size_t size) {
+  return allocate(type, size, plain_functions());
+}
+ggml_backend_buffer_t allocate_packed(ggml_backend_buffer_type_t type, std::size_t size) {
+  return allocate(type, size, packed_functions());
+}
+std::size_t packed_bytes(ggml_backend_buffer_type_t, Tensor t) {
+  const std::optional<Packing> packing = packing_of(t);
+  return packing ? packing->matrix_bytes * extent(t, 2) * extent(t, 3) : span_bytes(t);
+}
+
+}  // namespace
+
+ggml_backend_buffer_type_t plain_buffer_type() {
+  static ggml_backend_buffer_type type = [] {
+    ggml_backend_buffer_type made = {};
+    made.iface.get_name = plain_name;
+    made.iface.alloc_buffer = allocate_plain;
+    made.iface.get_alignment = type_alignment;
+    made.device = device();
+    return made;
+  }();
+  return &type;
+}
+
+ggml_backend_buffer_type_t packed_buffer_type() {
+  static ggml_backend_buffer_type type = [] {
+    ggml_backend_buffer_type made = {};
+    made.iface.get_name = packed_name;
+    made.iface.alloc_buffer = allocate_packed;
+    made.iface.get_alignment = type_alignment;
+    made.iface.get_alloc_size = packed_bytes;
+    made.device = device();
+    return made;
+  }();
+  return &type;
+}
+
+Place place_of(Tensor t) {
+  const ggml_backend_buffer_t buffer = t->buffer ? t->buffer : root_of(t)->buffer;
+  if (!buffer) return Place::none;
+  if (buffer->buft == plain_buffer_type()) return Place::plain;
+  if (buffer->buft == packed_buffer_type()) return Place::packed;
+  const auto is_host = buffer->buft ? buffer->buft->iface.is_host : nullptr;
+  return is_host && is_host(buffer->buft) ? Place::host : Place::foreign;
+}
+
+BufferNumbers *numbers_around(Tensor t) {
+  const Tensor root = root_of(t);
+  return root->buffer && place_of(root) == Place::plain ? &of(root->buffer).numbers : nullptr;
+}
+
+}  // namespace rapt_ggml

@@ -1,0 +1,77 @@
+// The types of ggml's tensors: how rapt's linear layers hold them, and rows of them from and to f32. Every
+// function here works on one row, has no state, and gives the same bits on every CPU.
+#pragma once
+
+#include <ggml.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "rapt/rapt.h"
+
+namespace rapt_ggml {
+
+// How rapt's linear layers hold a type of blocks: see rapt_linear_options.
+struct Format {
+  rapt_type type;     // RAPT_I8, RAPT_U4 or RAPT_I4
+  std::size_t group;  // scale_group
+  bool zeros;         // w_zeros are needed, and all of them are 0. RAPT_U4 without them has rapt's zero, 8
+  bool offsets;       // w_offsets are needed
+
+  constexpr std::size_t code_bytes(std::size_t inputs) const { return type == RAPT_I8 ? inputs : inputs / 2; }
+  constexpr std::size_t groups(std::size_t inputs) const { return inputs / group; }
+};
+
+// Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K, IQ4_NL, IQ4_XS, MXFP4, NVFP4, TQ1_0 and TQ2_0 have one.
+std::optional<Format> format_of(ggml_type type);
+
+// F32, F16 and BF16.
+std::optional<rapt_type> float_type(ggml_type type);
+
+// Sizes of the types above, and of I8, I16, I32 and I64. Both are 0 for other types.
+std::size_t block_elements(ggml_type type);
+std::size_t block_bytes(ggml_type type);
+
+// All rows below have n elements, where n is a multiple of block_elements. Arrays must not overlap. Rows of
+// F32, F16 and BF16 are aligned to their elements. Other rows may begin anywhere. The rounding mode is to
+// nearest.
+
+// Turns a row into rapt's codes, scales and offsets. They stand for the same numbers, exactly.
+//
+//   codes            format.code_bytes(n) bytes; 4-bit codes share a byte, input 2j in its low half
+//   scales, offsets  format.groups(n) each; offsets is not looked at in formats without them
+//
+// Infinite scales and those that are NaN are kept.
+void unpack_row(ggml_type type, const void *row, std::size_t n, std::uint8_t *codes, float *scales,
+                float *offsets);
+
+// y = float(code - zero) * scale + offset, each operation rounded to f32, as rapt_dequantize_rows does.
+bool can_decode(ggml_type type);  // F32, F16, BF16 and the types with a format
+void decode_row(ggml_type type, const void *row, std::size_t n, float *y);
+
+// Rounds f32 to F32, F16 and BF16 as rapt_convert_f32_to_* does. A block first gets its scale d:
+//
+//   Q8_0         m / 127, where m is the block's largest |x|
+//   Q4_0, Q5_0   e / -8 and e / -16, where e is the first x whose magnitude is m
+//   Q4_1, Q5_1   (largest x - offset) / 15 and / 31, where the offset is the smallest x, rounded down
+//   IQ4_NL       what minimises the error, weighted by x^2, of the codes that e / -127 gives
+//
+// d is rounded to f16. Subnormal scales are coarse: except in IQ4_NL, d is the next larger half if m would be
+// cut off. Then each element gets the code of the nearest number; those of Q8_0 are -127 to 127. So
+// |error| <= d (1/2 + 2^-14), with two exceptions. In Q4_0 and Q5_0, elements near -e have up to 3/2 d,
+// because there is no code for them. In IQ4_NL, codes are 9 to 24 d apart, and end at -127 d and 113 d.
+//
+// A block becomes NaN, in scale and offset, if it has an infinity or a NaN, or if its scale or offset is too
+// large for f16. Zeros of both signs become +0 in blocks.
+bool can_encode(ggml_type type);  // F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL
+void encode_row(ggml_type type, const float *x, std::size_t n, void *row);
+
+// The inverse of unpack_row: returns the row's bytes, if codes, scales and offsets came from it. One thing is
+// lost: MXFP4 has a code for -0, but integers do not, so it comes back as the code for +0. The k-quants lose
+// their scales of scales, so they cannot be repacked.
+bool can_repack(ggml_type type);  // Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, MXFP4
+void repack_row(ggml_type type, const std::uint8_t *codes, const float *scales, const float *offsets,
+                std::size_t n, void *row);
+
+}  // namespace rapt_ggml

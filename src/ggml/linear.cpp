@@ -1,0 +1,256 @@
+// MUL_MAT and MUL_MAT_ID: dst[n, m] = sum over k of src0[k, n] * src1[k, m]. src0 has the weights [inputs, outputs], so both
+// are rapt's linear layer. MUL_MAT_ID chooses one of several matrices for each row: the experts of a layer.
+#include "ggml/linear.hpp"
+
+#include "ggml/buffer.hpp"
+#include "ggml/ops.hpp"
+#include "ggml/unpacked.hpp"
+
+namespace rapt_ggml {
+
+namespace {
+
+// Weights with whole rows of blocks, packed or as the file has them.
+bool supports_weights(Tensor w) {
+  if (place_of(w) == Place::packed) return packing_of(w).has_value();
+  if (root_of(w)->buffer && place_of(root_of(w)) == Place::packed)
+    return false;  // a view: rows are somewhere else there
+  // The loader asks with an empty buffer where a weight should lie: where it is packed.
+  if (w->buffer && w->buffer->size == 0 && place_of(w) == Place::plain && packing_of(w)) return false;
+  if (is_float(w)) return has_whole_strides(w);
+  return can_unpack(w->type) && has_dense_rows(w) && w->nb[1] >= row_bytes(w);
+}
+
+// Precisions are lower limits, and the hint of a Hadamard matrix changes no result. [3] is ggml 0.25's precision of src1.
+bool supports_precision(Tensor op) { return op->op_params[2] == 0; }
+
+// The stride of rows in one matrix of t. A single row has none, and any will do.
+std::ptrdiff_t row_step(Tensor t) {
+  return t->ne[1] == 1 ? std::max<std::ptrdiff_t>(stride(t, 0), 1) * t->ne[0] : stride(t, 1);
+}
+
+// The weights of the matrices of a tensor: packed, in place, or unpacked for one op.
+class Weights {
+ public:
+  explicit Weights(Tensor w) : w_(w), packing_(place_of(w) == Place::packed ? packing_of(w) : std::nullopt) {
+    layer_ = packing_ ? packing_->options : layer_of(w);
+    if (!packing_ && !is_float(w)) unpacked_.resize(extent(w, 2) * extent(w, 3));
+  }
+
+  // Unpacks matrix i where that is needed, so that set() may be called.
+  void prepare(std::size_t i) {
+    if (i < unpacked_.size() && !unpacked_[i].weights()) unpacked_[i].fill(w_, matrix(i), 0, extent(w_, 1));
+  }
+  const rapt_linear_options &layer() const { return layer_; }
+  void set(Layer &layer, std::size_t i) const {
+    if (packing_) {
+      layer.w = bytes_of(w_) + i * packing_->matrix_bytes;
+    } else if (unpacked_.empty()) {
+      layer.w = matrix(i);
+      layer.options.w_strides = {row_step(w_), stride(w_, 0)};
+    } else {
+      layer.w = unpacked_[i].weights();
+      unpacked_[i].set_arrays(layer.options);
+    }
+  }
+
+ private:
+  std::byte *matrix(std::size_t i) const {
+    return bytes_of(w_) + i % extent(w_, 2) * w_->nb[2] + i / extent(w_, 2) * w_->nb[3];
+  }
+
+  Tensor w_;
+  std::optional<Packing> packing_;
+  rapt_linear_options layer_;
+  std::vector<Unpacked> unpacked_;
+};
+
+}  // namespace
+
+void run_layers(Engine &engine, std::span<const Layer> layers) {
+  const std::span<std::size_t> first_task = engine.op_memory.take<std::size_t>(layers.size() + 1);
+  std::size_t workspace_bytes = 0;
+  first_task[0] = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    std::size_t tasks = 0, bytes = 0;
+    must(rapt_linear_tasks(&layers[i].options, &tasks));
+    must(rapt_linear_workspace(&layers[i].options, &bytes));
+    first_task[i + 1] = first_task[i] + tasks;
+    workspace_bytes = std::max(workspace_bytes, bytes);
+  }
+  must(engine.run_tasks(
+      first_task.back(), workspace_bytes, [&](std::size_t first, std::size_t last, std::byte *workspace) {
+        std::size_t i =
+            static_cast<std::size_t>(std::upper_bound(first_task.begin(), first_task.end(), first) -
+                                     first_task.begin()) -
+            1;
+        for (; i < layers.size() && first_task[i] < last; ++i) {
+          const Layer &layer = layers[i];
+          const std::size_t begin = std::max(first, first_task[i]), end = std::min(last, first_task[i + 1]);
+          if (begin >= end) continue;
+          const rapt_status status =
+              rapt_linear_run(layer.x, layer.w, layer.y, &layer.options, begin - first_task[i],
+                              end - first_task[i], workspace, workspace_bytes);
+          if (status != RAPT_OK) return status;
+        }
+        return RAPT_OK;
+      }));
+}
+
+bool supports_mul_mat(Tensor op) {
+  const Tensor w = op->src[0], x = op->src[1];
+  if (!supports_precision(op) || op->type != GGML_TYPE_F32 || !has_dense_rows(op) || !has_whole_strides(op))
+    return false;
+  if (x->ne[0] == 0 || !has_whole_strides(x) || !supports_weights(w)) return false;
+  return x->type == GGML_TYPE_F32 || (is_float(x) && is_float(w));
+}
+
+namespace {
+
+// The call for rows of x that are equally far from each other, without weights.
+Layer layer_of_rows(const rapt_linear_options &options, Tensor x, const std::byte *from, std::byte *to,
+                    std::size_t rows, std::ptrdiff_t x_stride, std::ptrdiff_t y_stride) {
+  Layer layer = {from, nullptr, to, options};
+  layer.options.rows = rows;
+  layer.options.x_type = *float_type(x->type);
+  layer.options.x_strides = {x_stride, stride(x, 0)};
+  layer.options.y_stride = y_stride;
+  return layer;
+}
+
+std::optional<Layer> layer_of_all_rows(Tensor op, const Weights &weights) {
+  const Tensor w = op->src[0], x = op->src[1];
+  const std::optional<std::ptrdiff_t> x_stride = row_stride(x), y_stride = row_stride(op);
+  if (extent(w, 2) * extent(w, 3) != 1 || !x_stride || !y_stride) return std::nullopt;
+  Layer layer =
+      layer_of_rows(weights.layer(), x, bytes_of(x), bytes_of(op), row_count(op), *x_stride, *y_stride);
+  weights.set(layer, 0);
+  return layer;
+}
+
+// A mean or a choice of tokens: x is an input of the graph, and w is made of tokens. Each output is a sum in the order of
+// tokens, without those whose factor is 0. So a text has the same sum wherever the batch has put it.
+bool is_sum_over_tokens(Tensor op) {
+  const Tensor x = op->src[1];
+  return (root_of(x)->flags & GGML_TENSOR_FLAG_INPUT) && root_of(x)->op == GGML_OP_NONE &&
+         op->src[0]->op != GGML_OP_NONE && op->src[0]->type == GGML_TYPE_F32 && x->type == GGML_TYPE_F32;
+}
+
+void sum_over_tokens(Graph &graph, Tensor op) {
+  const Tensor w = op->src[0], x = op->src[1];
+  const std::size_t tokens = extent(x, 0), outputs = extent(op, 0);
+  graph.engine.split(row_count(op), tokens * element_count(op), [&](std::size_t first, std::size_t last) {
+    std::vector<std::size_t> chosen;
+    for (std::size_t r = first; r < last; ++r) {
+      const std::byte *const factors = row_of(x, r), *const matrix =
+                                                         repeated_row(w, op, r) -
+                                                         r % extent(op, 1) % extent(w, 1) * w->nb[1];
+      const auto factor = [&](std::size_t token) {
+        return *reinterpret_cast<const float *>(factors + token * x->nb[0]);
+      };
+      chosen.clear();
+      for (std::size_t token = 0; token < tokens; ++token) {
+        if (factor(token) != 0) chosen.push_back(token);
+      }
+      for (std::size_t i = 0; i < outputs; ++i) {
+        double sum = 0;
+        for (const std::size_t token : chosen) {
+          const float weight = *reinterpret_cast<const float *>(matrix + i * w->nb[1] + token * w->nb[0]);
+          sum += static_cast<double>(factor(token)) * static_cast<double>(weight);
+        }
+        elements_of<float>(row_of(op, r))[i] = static_cast<float>(sum);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+std::optional<Layer> layer_of_op(Tensor op) {
+  if (op->op != GGML_OP_MUL_MAT || is_sum_over_tokens(op)) return std::nullopt;
+  if (place_of(op->src[0]) != Place::packed && !is_float(op->src[0])) return std::nullopt;
+  return layer_of_all_rows(op, Weights(op->src[0]));
+}
+
+void mul_mat(Graph &graph, Tensor op) {
+  if (is_sum_over_tokens(op)) return sum_over_tokens(graph, op);
+  const Tensor w = op->src[0], x = op->src[1];
+  Weights weights(w);
+  const std::size_t n2 = extent(op, 2), n3 = extent(op, 3), of_w2 = extent(w, 2), of_w3 = extent(w, 3);
+  std::vector<Layer> layers;
+  weights.prepare(0);
+  if (const std::optional<Layer> layer = layer_of_all_rows(op, weights)) {
+    layers.push_back(*layer);
+  } else {
+    for (std::size_t i = 0; i < n2 * n3; ++i) {
+      const std::size_t i2 = i % n2, i3 = i / n2, matrix = i2 / (n2 / of_w2) + i3 / (n3 / of_w3) * of_w2;
+      layers.push_back(layer_of_rows(weights.layer(), x, bytes_of(x) + i2 * x->nb[2] + i3 * x->nb[3],
+                                     bytes_of(op) + i2 * op->nb[2] + i3 * op->nb[3], extent(op, 1),
+                                     row_step(x), row_step(op)));
+      weights.prepare(matrix);
+      weights.set(layers.back(), matrix);
+    }
+  }
+  run_layers(graph.engine, layers);
+}
+
+// src1 is [inputs, slots or 1, tokens], the numbers of matrices are [slots, tokens], and dst is [outputs, slots, tokens].
+bool supports_mul_mat_id(Tensor op) {
+  const Tensor w = op->src[0], x = op->src[1], ids = op->src[2];
+  if (!supports_precision(op) || op->type != GGML_TYPE_F32 || !is_contiguous(op) ||
+      ids->type != GGML_TYPE_I32)
+    return false;
+  if (x->type != GGML_TYPE_F32 || x->ne[0] == 0 || x->ne[3] != 1 || !has_whole_strides(x) ||
+      !has_dense_rows(x))
+    return false;
+  if (x->nb[1] == 0 || (x->ne[1] > 1 && x->nb[2] % x->nb[1] != 0)) return false;
+  return w->ne[3] == 1 && supports_weights(w);
+}
+
+void mul_mat_id(Graph &graph, Tensor op) {
+  const Tensor w = op->src[0], x = op->src[1], ids = op->src[2];
+  const std::size_t slots = extent(ids, 0), tokens = extent(ids, 1), experts = extent(w, 2),
+                    of_x = extent(x, 1);
+  // Rows of x are counted in steps of one slot, or of one token if all slots share its row.
+  const std::size_t step = of_x > 1 ? x->nb[1] : x->nb[2],
+                    steps_of_token = of_x > 1 ? x->nb[2] / x->nb[1] : 1;
+  std::vector<std::size_t> counts(experts + 1);
+  const auto expert_of = [&](std::size_t token, std::size_t slot) {
+    const std::int32_t id =
+        *elements_of<std::int32_t>(bytes_of(ids) + slot * ids->nb[0] + token * ids->nb[1]);
+    if (id < 0 || static_cast<std::size_t>(id) >= experts)
+      throw Failure("an expert's number is out of range");
+    return static_cast<std::size_t>(id);
+  };
+  for (std::size_t token = 0; token < tokens; ++token) {
+    for (std::size_t slot = 0; slot < slots; ++slot) ++counts[expert_of(token, slot) + 1];
+  }
+  for (std::size_t e = 0; e < experts; ++e) counts[e + 1] += counts[e];
+  const std::span<std::size_t> x_rows = graph.engine.op_memory.take<std::size_t>(slots * tokens);
+  const std::span<std::size_t> y_rows = graph.engine.op_memory.take<std::size_t>(slots * tokens);
+  std::vector<std::size_t> next(counts.begin(), counts.end() - 1);
+  for (std::size_t token = 0; token < tokens; ++token) {
+    for (std::size_t slot = 0; slot < slots; ++slot) {
+      const std::size_t at = next[expert_of(token, slot)]++;
+      x_rows[at] = token * steps_of_token + (of_x > 1 ? slot % of_x : 0);
+      y_rows[at] = token * slots + slot;
+    }
+  }
+  Weights weights(w);
+  std::vector<Layer> layers;
+  for (std::size_t e = 0; e < experts; ++e) {
+    if (counts[e] == counts[e + 1]) continue;
+    Layer layer = {x->data, nullptr, op->data, weights.layer()};
+    layer.options.rows = counts[e + 1] - counts[e];
+    layer.options.x_strides = {static_cast<std::ptrdiff_t>(step / element_size(x)), 1};
+    layer.options.y_stride = static_cast<std::ptrdiff_t>(extent(op, 0));
+    layer.options.x_rows = &x_rows[counts[e]];
+    layer.options.y_rows = &y_rows[counts[e]];
+    weights.prepare(e);
+    weights.set(layer, e);
+    layers.push_back(layer);
+  }
+  run_layers(graph.engine, layers);
+}
+
+}  // namespace rapt_ggml

@@ -1,0 +1,264 @@
+// UNARY and GLU: functions of each element. Those that rapt has no kernel for are composed of IEEE operations and its exp.
+#include <cmath>
+
+#include "ggml/ops.hpp"
+
+namespace rapt_ggml {
+
+namespace {
+
+constexpr std::size_t block = 256;
+
+// f(x) in double, from e = exp(exponent(x)): one rounding to f32 at the end.
+template <class Exponent, class F>
+void through_exp(const float *x, float *y, std::size_t n, const Exponent &exponent, const F &f) {
+  double e[block];
+  for (std::size_t i = 0; i < n; i += block) {
+    const std::size_t count = std::min(block, n - i);
+    for (std::size_t j = 0; j < count; ++j) e[j] = exponent(static_cast<double>(x[i + j]));
+    rapt_exp_f64(e, e, count);
+    for (std::size_t j = 0; j < count; ++j)
+      y[i + j] = static_cast<float>(f(static_cast<double>(x[i + j]), e[j]));
+  }
+}
+
+template <class F>
+void each(const float *x, float *y, std::size_t n, const F &f) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = f(x[i]);
+}
+
+void sigmoid(const float *x, float *y, std::size_t n) {
+  through_exp(
+      x, y, n, [](double v) { return -v; }, [](double, double e) { return 1 / (1 + e); });
+}
+
+// 1 - e loses the digits of a small x, whose series has them.
+void tanh(const float *x, float *y, std::size_t n) {
+  through_exp(
+      x, y, n, [](double v) { return -2 * std::fabs(v); },
+      [](double v, double e) {
+        if (std::fabs(v) < 0.03125)
+          return v * (1 + v * v * (-1.0 / 3 + v * v * (2.0 / 15 + v * v * (-17.0 / 315))));
+        return std::copysign((1 - e) / (1 + e), v);
+      });
+}
+
+double exp_minus_one(double v, double e) {
+  if (std::fabs(v) < 0.03125)
+    return v * (1 + v * (1.0 / 2 + v * (1.0 / 6 + v * (1.0 / 24 + v * (1.0 / 120 + v * (1.0 / 720))))));
+  return e - 1;
+}
+void expm1(const float *x, float *y, std::size_t n) {
+  through_exp(
+      x, y, n, [](double v) { return v; }, exp_minus_one);
+}
+void elu(const float *x, float *y, std::size_t n) {
+  through_exp(
+      x, y, n, [](double v) { return v; },
+      [](double v, double e) { return v > 0 ? v : exp_minus_one(v, e); });
+}
+
+// x / (1 + exp(-a x)), also where exp overflows
+void sigmoid_times(const float *x, float *y, std::size_t n, double a) {
+  through_exp(
+      x, y, n, [a](double v) { return -a * v; }, [](double v, double e) { return v / (1 + e); });
+}
+void gelu_quick(const float *x, float *y, std::size_t n) {
+  sigmoid_times(x, y, n, static_cast<double>(1.702F));
+}
+
+// ln(1 + exp(x)) is the log-sum-exp of 0 and x.
+void softplus(const float *x, float *y, std::size_t n) {
+  double pairs[2 * block], sums[block];
+  for (std::size_t i = 0; i < n; i += block) {
+    const std::size_t count = std::min(block, n - i);
+    for (std::size_t j = 0; j < count; ++j)
+      pairs[2 * j] = 0, pairs[2 * j + 1] = static_cast<double>(x[i + j]);
+    must(rapt_logsumexp_f64(pairs, 2, sums, count, 2, nullptr));
+    for (std::size_t j = 0; j < count; ++j) y[i + j] = static_cast<float>(sums[j]);
+  }
+}
+
+float away_from_zero(float v) {  // halves away from zero, as C's round
+  const float whole = std::trunc(v);
+  return std::fabs(v - whole) >= 0.5F ? whole + std::copysign(1.0F, v) : whole;
+}
+
+using Map = void (*)(const float *x, float *y, std::size_t n);
+template <auto f>
+void map_each(const float *x, float *y, std::size_t n) {
+  each(x, y, n, f);
+}
+struct Unary {
+  ggml_unary_op op;
+  Map map;
+};
+constexpr Unary unary_maps[] = {
+    {GGML_UNARY_OP_ABS, map_each<([](float v) { return std::fabs(v); })>},
+    {GGML_UNARY_OP_SGN, map_each<([](float v) { return v > 0   ? 1.0F
+                                                       : v < 0 ? -1.0F
+                                                               : 0.0F; })>},
+    {GGML_UNARY_OP_NEG, map_each<([](float v) { return -v; })>},
+    {GGML_UNARY_OP_STEP, map_each<([](float v) { return v > 0 ? 1.0F : 0.0F; })>},
+    {GGML_UNARY_OP_TANH, tanh},
+    {GGML_UNARY_OP_ELU, elu},
+    {GGML_UNARY_OP_RELU, map_each<([](float v) { return v > 0 ? v : 0.0F; })>},
+    {GGML_UNARY_OP_SIGMOID, sigmoid},
+    {GGML_UNARY_OP_GELU, rapt_gelu_tanh_f32},
+    {GGML_UNARY_OP_GELU_QUICK, gelu_quick},
+    {GGML_UNARY_OP_SILU, rapt_silu_f32},
+    {GGML_UNARY_OP_HARDSWISH,
+     map_each<([](float v) { return v * std::min(1.0F, std::max(0.0F, (v + 3.0F) / 6.0F)); })>},
+    {GGML_UNARY_OP_HARDSIGMOID,
+     map_each<([](float v) { return std::min(1.0F, std::max(0.0F, (v + 3.0F) / 6.0F)); })>},
+    {GGML_UNARY_OP_EXP, rapt_exp_f32},
+    {GGML_UNARY_OP_EXPM1, expm1},
+    {GGML_UNARY_OP_SOFTPLUS, softplus},
+    {GGML_UNARY_OP_GELU_ERF, rapt_gelu_f32},
+    {GGML_UNARY_OP_FLOOR, map_each<([](float v) { return std::floor(v); })>},
+    {GGML_UNARY_OP_CEIL, map_each<([](float v) { return std::ceil(v); })>},
+    {GGML_UNARY_OP_ROUND, map_each<away_from_zero>},
+    {GGML_UNARY_OP_TRUNC, map_each<([](float v) { return std::trunc(v); })>},
+};
+
+Map map_of(Tensor op) {
+  for (const Unary &unary : unary_maps) {
+    if (unary.op == int_param(op, 0)) return unary.map;
+  }
+  return nullptr;
+}
+
+std::optional<rapt_activation> activation_of(Tensor op) {
+  switch (int_param(op, 0)) {
+    case GGML_GLU_OP_SWIGLU:
+      return RAPT_SILU;
+    case GGML_GLU_OP_GEGLU:
+      return RAPT_GELU_TANH;
+    case GGML_GLU_OP_GEGLU_ERF:
+      return RAPT_GELU;
+    default:
+      return std::nullopt;
+  }
+}
+
+// The gated functions that rapt_gated() has not.
+using Gated = void (*)(const float *gate, const float *up, float *y, std::size_t n, float alpha, float limit);
+struct Glu {
+  ggml_glu_op op;
+  Gated function;
+};
+void swiglu_clamped(const float *gate, const float *up, float *y, std::size_t n, double alpha, float limit,
+                    float added) {
+  std::vector<float> low(n), up_of(up, up + n);  // y may be up
+  for (std::size_t i = 0; i < n; ++i) low[i] = gate[i] > limit ? limit : gate[i];
+  sigmoid_times(low.data(), y, n, alpha);
+  for (std::size_t i = 0; i < n; ++i) {
+    const float bounded = up_of[i] > limit ? limit : up_of[i] < -limit ? -limit : up_of[i];
+    y[i] *= bounded + added;
+  }
+}
+constexpr Glu glus[] = {
+    {GGML_GLU_OP_REGLU,
+     [](const float *gate, const float *up, float *y, std::size_t n, float, float) {
+       for (std::size_t i = 0; i < n; ++i) y[i] = gate[i] > 0 ? gate[i] * up[i] : 0.0F;
+     }},
+    {GGML_GLU_OP_GEGLU_QUICK,
+     [](const float *gate, const float *up, float *y, std::size_t n, float, float) {
+       const std::vector<float> up_of(up, up + n);
+       gelu_quick(gate, y, n);
+       for (std::size_t i = 0; i < n; ++i) y[i] *= up_of[i];
+     }},
+    {GGML_GLU_OP_SWIGLU_OAI,
+     [](const float *gate, const float *up, float *y, std::size_t n, float alpha, float limit) {
+       swiglu_clamped(gate, up, y, n, static_cast<double>(alpha), limit, 1);
+     }},
+    {GGML_GLU_OP_SWIGLU_CLAMP, [](const float *gate, const float *up, float *y, std::size_t n, float,
+                                  float limit) { swiglu_clamped(gate, up, y, n, 1, limit, 0); }},
+};
+const Glu *glu_of(Tensor op) {
+  for (const Glu &glu : glus) {
+    if (glu.op == int_param(op, 0)) return &glu;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool supports_unary(Tensor op) {
+  const Tensor x = op->src[0];
+  return map_of(op) && x->type == GGML_TYPE_F32 && op->type == GGML_TYPE_F32 && has_dense_rows(x) &&
+         has_dense_rows(op);
+}
+
+void unary(Graph &graph, Tensor op) {
+  const Tensor x = op->src[0];
+  const Map map = map_of(op);
+  const std::size_t cols = extent(x, 0);
+  if (is_contiguous(x) && is_contiguous(op)) {
+    return graph.engine.split(element_count(x), 8 * element_count(x),
+                              [&](std::size_t first, std::size_t last) {
+                                map(elements_of<float>(bytes_of(x)) + first,
+                                    elements_of<float>(bytes_of(op)) + first, last - first);
+                              });
+  }
+  graph.engine.split(row_count(x), 8 * element_count(x), [&](std::size_t first, std::size_t last) {
+    for (std::size_t r = first; r < last; ++r)
+      map(elements_of<float>(row_of(x, r)), elements_of<float>(row_of(op, r)), cols);
+  });
+}
+
+bool supports_glu(Tensor op) {
+  const Tensor a = op->src[0], b = op->src[1];
+  if (a->type != GGML_TYPE_F32 || op->type != GGML_TYPE_F32 || (b && b->type != GGML_TYPE_F32)) return false;
+  // Swapped halves are another order of the same parts, which only one tensor has.
+  if (b && int_param(op, 1) != 0) return false;
+  if (int_param(op, 2) != 0 && int_param(op, 0) != GGML_GLU_OP_SWIGLU_OAI) return false;
+  if (int_param(op, 3) != 0 && int_param(op, 0) != GGML_GLU_OP_SWIGLU_OAI &&
+      int_param(op, 0) != GGML_GLU_OP_SWIGLU_CLAMP)
+    return false;
+  return (activation_of(op) || glu_of(op)) && has_dense_rows(a) && has_dense_rows(op) &&
+         (!b || has_dense_rows(b)) && has_whole_strides(a) && has_whole_strides(op) &&
+         (!b || has_whole_strides(b));
+}
+
+void glu(Graph &graph, Tensor op) {
+  const Tensor a = op->src[0], b = op->src[1];
+  const std::size_t cols = extent(op, 0), half = cols * sizeof(float);
+  const bool swapped = int_param(op, 1) != 0;
+  const auto gate = [&](std::size_t r) {
+    return elements_of<float>(row_of(a, r) + (!b && swapped ? half : 0));
+  };
+  const auto up = [&](std::size_t r) {
+    return elements_of<float>(b ? row_of(b, r) : row_of(a, r) + (swapped ? 0 : half));
+  };
+  const auto y = [&](std::size_t r) { return elements_of<float>(row_of(op, r)); };
+  const std::optional<std::ptrdiff_t> gate_stride = row_stride(a), up_stride = row_stride(b ? b : a),
+                                      y_stride = row_stride(op);
+  const std::optional<rapt_activation> activation = activation_of(op);
+  if (activation && row_count(op) == 1) {
+    return graph.engine.split(cols, 8 * cols, [&](std::size_t first, std::size_t last) {
+      rapt_gated_options options = RAPT_GATED_OPTIONS_INIT;
+      options.activation = *activation, options.rows = 1, options.cols = last - first;
+      must(rapt_gated(gate(0) + first, up(0) + first, y(0) + first, &options));
+    });
+  }
+  graph.engine.split(row_count(op), 8 * element_count(op), [&](std::size_t first, std::size_t last) {
+    rapt_gated_options options = RAPT_GATED_OPTIONS_INIT;
+    options.cols = cols;
+    if (activation && gate_stride && up_stride && y_stride) {
+      options.activation = *activation, options.rows = last - first;
+      options.gate_stride = *gate_stride, options.up_stride = *up_stride, options.y_stride = *y_stride;
+      return must(rapt_gated(gate(first), up(first), y(first), &options));
+    }
+    for (std::size_t r = first; r < last; ++r) {
+      if (activation) {
+        options.activation = *activation, options.rows = 1;
+        must(rapt_gated(gate(r), up(r), y(r), &options));
+      } else {
+        glu_of(op)->function(gate(r), up(r), y(r), cols, float_param(op, 2), float_param(op, 3));
+      }
+    }
+  });
+}
+
+}  // namespace rapt_ggml

@@ -1,0 +1,561 @@
+// Tests rows of ggml's types: what their blocks mean, for every scale, against the layouts' definitions and
+// against the host's own functions; what is lost by rounding to them; special values, and what is written.
+#include "ggml/formats.hpp"
+
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cfloat>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "ggml/block_oracle.hpp"
+#include "ggml/halves.hpp"
+#include "ggml/host_types.hpp"
+#include "support/bits.hpp"
+#include "support/effort.hpp"
+#include "support/random.hpp"
+
+namespace rapt::test {
+namespace {
+
+using namespace rapt_ggml;
+using Bytes = std::vector<std::uint8_t>;
+using Floats = std::vector<float>;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+// A type of blocks. The places of halves, and of other bytes that decide scales, are those of the layouts.
+struct Type {
+  ggml_type type;
+  const char *name;
+  std::size_t elements, bytes;
+  std::vector<std::size_t> halves;  // all of them scales or offsets
+};
+const std::vector<Type> types = {
+    {GGML_TYPE_Q8_0, "Q8_0", 32, 34, {0}},      {GGML_TYPE_Q4_0, "Q4_0", 32, 18, {0}},
+    {GGML_TYPE_Q4_1, "Q4_1", 32, 20, {0, 2}},   {GGML_TYPE_Q5_0, "Q5_0", 32, 22, {0}},
+    {GGML_TYPE_Q5_1, "Q5_1", 32, 24, {0, 2}},   {GGML_TYPE_Q2_K, "Q2_K", 256, 84, {80, 82}},
+    {GGML_TYPE_Q3_K, "Q3_K", 256, 110, {108}},  {GGML_TYPE_Q4_K, "Q4_K", 256, 144, {0, 2}},
+    {GGML_TYPE_Q5_K, "Q5_K", 256, 176, {0, 2}}, {GGML_TYPE_Q6_K, "Q6_K", 256, 210, {208}},
+    {GGML_TYPE_IQ4_NL, "IQ4_NL", 32, 18, {0}},  {GGML_TYPE_IQ4_XS, "IQ4_XS", 256, 136, {0}},
+    {GGML_TYPE_MXFP4, "MXFP4", 32, 17, {}},     {GGML_TYPE_NVFP4, "NVFP4", 64, 36, {}},
+    {GGML_TYPE_TQ1_0, "TQ1_0", 256, 54, {52}},  {GGML_TYPE_TQ2_0, "TQ2_0", 256, 66, {64}},
+};
+
+template <class Body>
+void for_each_type(bool (*can)(ggml_type), Body &&body) {
+  for (const Type &type : types) {
+    if (!can(type.type)) continue;
+    CAPTURE(std::string(type.name));
+    body(type);
+  }
+}
+
+enum class Scales { finite, any };
+
+// Returns a row of random blocks. Each half has every pattern once, in an order of its own. Other scales are
+// bytes, so a random row has all of them.
+Bytes random_row(const Type &type, Scales scales) {
+  constexpr std::size_t patterns = 1 << 16;
+  Random random(static_cast<std::uint64_t>(type.type) + 1);
+  const std::size_t blocks = native_or_emulated<std::size_t>(patterns, 512);
+  Bytes row(blocks * type.bytes);
+  for (std::uint8_t &byte : row) byte = static_cast<std::uint8_t>(random.next() >> 56);
+  for (std::size_t block = 0; block < blocks; ++block) {
+    std::size_t odd = 40503;  // odd factors leave no pattern out
+    for (const std::size_t place : type.halves) {
+      std::size_t half = block * odd % patterns;
+      odd += 2;
+      if (scales == Scales::finite && (half & 0x7c00) == 0x7c00) half ^= 0x4000;
+      row[block * type.bytes + place] = static_cast<std::uint8_t>(half & 255);
+      row[block * type.bytes + place + 1] = static_cast<std::uint8_t>(half >> 8);
+    }
+  }
+  return row;
+}
+
+Floats decode(ggml_type type, const Bytes &row) {
+  Floats y(row.size() / block_bytes(type) * block_elements(type), -7);
+  decode_row(type, row.data(), y.size(), y.data());
+  return y;
+}
+
+Bytes encode(ggml_type type, const Floats &x) {
+  Bytes row(x.size() / block_elements(type) * block_bytes(type), 0xa5);
+  encode_row(type, x.data(), x.size(), row.data());
+  return row;
+}
+
+struct Unpacked {
+  Bytes codes;
+  Floats scales, offsets;
+
+  Unpacked(ggml_type type, const Bytes &row) {
+    const Format format = *format_of(type);
+    const std::size_t n = row.size() / block_bytes(type) * block_elements(type);
+    codes.resize(format.code_bytes(n));
+    scales.resize(format.groups(n));
+    if (format.offsets) offsets.resize(format.groups(n));
+    unpack_row(type, row.data(), n, codes.data(), scales.data(), format.offsets ? offsets.data() : nullptr);
+  }
+};
+
+template <class T>
+std::size_t differences(const std::vector<T> &a, const std::vector<T> &b) {
+  std::size_t count = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if constexpr (std::is_same_v<T, float>) {
+      count += !same_bits(a[i], b[i]);
+    } else {
+      count += a[i] != b[i];
+    }
+  }
+  return count;
+}
+
+// ---- what blocks mean -------------------------------------------------------------------------------------
+
+TEST_CASE("halves are those of rapt's conversions, and keep NaN's payload") {
+  std::vector<rapt_f16> halves, halves_got;
+  Floats floats, floats_wanted;
+  std::size_t payloads_lost = 0;
+  for (std::uint32_t bits = 0; bits < 1 << 16; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    halves.push_back(half);
+    floats.push_back(half_to_float(half));
+    payloads_lost += float_to_half(floats.back()) != half;
+  }
+  CHECK(payloads_lost == 0);
+  floats_wanted.resize(floats.size());
+  rapt_convert_f16_to_f32(halves.data(), floats_wanted.data(), halves.size());
+  CHECK(differences(floats, floats_wanted) == 0);
+
+  floats.clear();
+  halves_got.clear();
+  for (std::uint64_t bits = 0; bits < std::uint64_t{1} << 32;
+       bits += 0xfff) {  // near every place where rounding changes
+    for (std::uint32_t next = 0; next < 3; ++next)
+      floats.push_back(std::bit_cast<float>((static_cast<std::uint32_t>(bits) & ~0xfffU) - 1 + next));
+  }
+  halves.resize(floats.size());
+  rapt_convert_f32_to_f16(floats.data(), halves.data(), floats.size());
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < floats.size(); ++i) {
+    const std::uint16_t got = float_to_half(floats[i]);
+    wrong += std::isnan(floats[i]) ? (got & 0x7fff) <= half_infinity : got != halves[i];
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("decoded blocks have the numbers of the layouts, for every scale") {
+  for_each_type(can_decode, [](const Type &type) {
+    const Bytes row = random_row(type, Scales::any);
+    const Floats y = decode(type.type, row);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const BlockElement element =
+          element_of_block(type.type, &row[i / type.elements * type.bytes], i % type.elements);
+      wrong += y[i] != element.number() && !(std::isnan(y[i]) && std::isnan(element.number()));
+    }
+    CHECK(wrong == 0);
+  });
+}
+
+// ggml computes integer * scale + offset too. A compiler that fuses the two, as it may for arm64, is
+// accepted.
+TEST_CASE("decoded blocks have the bits of the host's own function") {
+  if (!has_host_types("the host's functions")) return;
+  for_each_type(can_decode, [](const Type &type) {
+    const Bytes row = random_row(type, Scales::finite);
+    const Floats y = decode(type.type, row);
+    Floats host(y.size()), fused(y.size());
+    host_type(type.type).to_float(row.data(), host.data(), static_cast<std::int64_t>(host.size()));
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const BlockElement element =
+          element_of_block(type.type, &row[i / type.elements * type.bytes], i % type.elements);
+      fused[i] = std::fma(static_cast<float>(element.integer), element.scale, element.offset);
+    }
+    const std::size_t wrong = differences(y, host);
+    const bool host_fuses = wrong > 0 && differences(fused, host) == 0;
+    CHECK((wrong == 0 || host_fuses));
+  });
+}
+
+TEST_CASE("floats are decoded and encoded by rapt's conversions") {
+  Random random(3);
+  Floats x, want(300);
+  for (std::size_t i = 0; i < 300; ++i)
+    x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(random.next() >> 32)));
+  CHECK(differences(decode(GGML_TYPE_F32, encode(GGML_TYPE_F32, x)), x) == 0);
+  std::vector<std::uint16_t> elements(300);
+  rapt_convert_f32_to_f16(x.data(), elements.data(), 300);
+  rapt_convert_f16_to_f32(elements.data(), want.data(), 300);
+  CHECK(differences(decode(GGML_TYPE_F16, encode(GGML_TYPE_F16, x)), want) == 0);
+  rapt_convert_f32_to_bf16(x.data(), elements.data(), 300);
+  rapt_convert_bf16_to_f32(elements.data(), want.data(), 300);
+  CHECK(differences(decode(GGML_TYPE_BF16, encode(GGML_TYPE_BF16, x)), want) == 0);
+}
+
+TEST_CASE("unpacked rows are what rapt_dequantize_rows takes") {
+  for_each_type(can_decode, [](const Type &type) {
+    const Bytes row = random_row(type, Scales::any);
+    const Unpacked unpacked(type.type, row);
+    const Format format = *format_of(type.type);
+    Floats y(row.size() / type.bytes * type.elements);
+    const Bytes zeros(format.groups(y.size()));
+    REQUIRE(rapt_dequantize_rows(unpacked.codes.data(), format.type, 1, y.size(), format.group,
+                                 unpacked.scales.data(), format.zeros ? zeros.data() : nullptr,
+                                 format.offsets ? unpacked.offsets.data() : nullptr, RAPT_F32, nullptr,
+                                 y.data(), RAPT_F32, 0) == RAPT_OK);
+    CHECK(differences(y, decode(type.type, row)) == 0);
+  });
+}
+
+TEST_CASE("repacked rows have the bytes of the file") {
+  for_each_type(can_repack, [](const Type &type) {
+    Bytes row = random_row(type, Scales::any);
+    const Unpacked unpacked(type.type, row);
+    Bytes repacked(row.size(), 0xa5);
+    repack_row(type.type, unpacked.codes.data(), unpacked.scales.data(), unpacked.offsets.data(),
+               row.size() / type.bytes * type.elements, repacked.data());
+    if (type.type == GGML_TYPE_MXFP4) {  // -0 comes back as +0
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        if (i % type.bytes > 0 && row[i] % 16 == 8) row[i] = static_cast<std::uint8_t>(row[i] - 8);
+        if (i % type.bytes > 0 && row[i] / 16 == 8) row[i] = row[i] % 16;
+      }
+    }
+    CHECK(differences(repacked, row) == 0);
+  });
+}
+
+// ---- which types there are --------------------------------------------------------------------------------
+
+TEST_CASE("what is known of each type") {
+  std::string decoded, encoded, repacked, formats;
+  for (int number = 0; number < GGML_TYPE_COUNT; ++number) {
+    const auto type = static_cast<ggml_type>(number);
+    const std::string word = std::string(" ").append(std::to_string(number));
+    if (can_decode(type)) decoded += word;
+    if (can_encode(type)) encoded += word;
+    if (can_repack(type)) repacked += word;
+    const auto format = format_of(type);
+    if (format) {
+      formats += word + ":" +
+                 (format->type == RAPT_I8   ? "i8"
+                  : format->type == RAPT_U4 ? "u4"
+                                            : "i4") +
+                 "/" + std::to_string(format->group) + (format->zeros ? "z" : "") +
+                 (format->offsets ? "o" : "");
+    }
+    CHECK((block_bytes(type) > 0) == (block_elements(type) > 0));
+    CHECK((float_type(type) || format) == can_decode(type));
+    if (can_decode(type)) CHECK(block_bytes(type) > 0);
+  }
+  CHECK(decoded == " 0 1 2 3 6 7 8 10 11 12 13 14 20 23 30 34 35 39 40");
+  CHECK(encoded == " 0 1 2 3 6 7 8 20 30");
+  CHECK(repacked == " 2 3 6 7 8 20 39");
+  CHECK(formats ==
+        " 2:u4/32 3:u4/32zo 6:i8/32 7:i8/32o 8:i8/32 10:u4/16zo 11:i4/16 12:u4/32zo 13:i8/32o 14:i8/16"
+        " 20:i8/32 23:i8/32 34:i4/256 35:i4/256 39:i8/32 40:i8/16");
+  CHECK(float_type(GGML_TYPE_F32) == RAPT_F32);
+  CHECK(float_type(GGML_TYPE_F16) == RAPT_F16);
+  CHECK(float_type(GGML_TYPE_BF16) == RAPT_BF16);
+  for (const Type &type : types) {
+    CAPTURE(std::string(type.name));
+    CHECK(block_elements(type.type) == type.elements);
+    CHECK(block_bytes(type.type) == type.bytes);
+  }
+  for (const ggml_type integer : {GGML_TYPE_I8, GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_I64}) {
+    CHECK(block_elements(integer) == 1);
+    CHECK(!can_decode(integer));
+  }
+  CHECK(block_bytes(GGML_TYPE_I8) == 1);
+  CHECK(block_bytes(GGML_TYPE_I16) == 2);
+  CHECK(block_bytes(GGML_TYPE_I32) == 4);
+  CHECK(block_bytes(GGML_TYPE_I64) == 8);
+  for (const ggml_type other : {GGML_TYPE_IQ2_XS, GGML_TYPE_IQ1_S, GGML_TYPE_COUNT}) {
+    CHECK(block_elements(other) == 0);
+    CHECK(block_bytes(other) == 0);
+    CHECK(!format_of(other));
+    CHECK(!can_decode(other));
+    CHECK(!can_encode(other));
+    CHECK(!can_repack(other));
+  }
+}
+
+TEST_CASE("the host has the same sizes of blocks") {
+  if (!has_host_types("the host's sizes")) return;
+  for (int number = 0; number < GGML_TYPE_COUNT; ++number) {
+    const auto type = static_cast<ggml_type>(number);
+    if (block_bytes(type) == 0) continue;
+    CAPTURE(number);
+    CHECK(block_elements(type) == static_cast<std::size_t>(host_type(type).blck_size));
+    CHECK(block_bytes(type) == host_type(type).type_size);
+  }
+}
+
+// ---- what is lost -----------------------------------------------------------------------------------------
+
+bool encodes_blocks(ggml_type type) { return can_encode(type) && !float_type(type); }
+
+struct Numbers {
+  const char *name;
+  std::function<double(Random &)> draw;
+};
+const Numbers all_numbers[] = {
+    {"normal", [](Random &r) { return r.gaussian(); }},
+    {"uniform", [](Random &r) { return 2 * r.uniform() - 1; }},
+    {"outliers", [](Random &r) { return r.gaussian() * (r.one_in(40) ? 30 : 1); }},
+    {"one sign", [](Random &r) { return -3 - r.uniform(); }},
+    {"far from 0", [](Random &r) { return 100 + r.uniform(); }},
+    {"large", [](Random &r) { return 60000 * (2 * r.uniform() - 1); }},
+    {"small", [](Random &r) { return 1e-4 * r.gaussian(); }},
+    {"smaller", [](Random &r) { return 1e-6 * r.gaussian(); }},
+    {"tiny", [](Random &r) { return 1e-12 * r.gaussian(); }},
+    {"few", [](Random &r) { return r.one_in(20) ? r.gaussian() : 0.0; }},
+    {"integers", [](Random &r) { return static_cast<double>(r.below(17)) - 8; }},
+    {"both signs", [](Random &r) { return r.one_in(2) ? 1.0 : -1.0; }},
+};
+
+Floats drawn(const Numbers &numbers, std::size_t n) {
+  Random random(n);
+  Floats x(n);
+  for (float &number : x) number = static_cast<float>(numbers.draw(random));
+  return x;
+}
+
+// Returns the number of the code that is nearest to x, by trying all of them. `block` is a copy, whose codes
+// change.
+double nearest_number(const Type &type, Bytes block, double x) {
+  double best = infinity;
+  const std::size_t codes = type.type == GGML_TYPE_Q8_0 ? 255 : 32;
+  for (std::size_t code = 0; code < codes; ++code) {
+    if (type.type == GGML_TYPE_Q8_0) {
+      block[2] = static_cast<std::uint8_t>(code - 127);
+    } else {  // input 0 is in a low half, and in the first fifth bit, where there is one
+      const std::size_t first = type.bytes - 16;
+      block[first] = code % 16;
+      if (type.type == GGML_TYPE_Q5_0 || type.type == GGML_TYPE_Q5_1) {
+        block[first - 4] = static_cast<std::uint8_t>(code / 16);
+      } else if (code > 15) {
+        break;
+      }
+    }
+    const BlockElement element = element_of_block(type.type, block.data(), 0);
+    const double number = double{element.scale} * element.integer + double{element.offset};
+    if (std::abs(number - x) < std::abs(best - x)) best = number;
+  }
+  return best;
+}
+
+TEST_CASE("each element gets the nearest code, within half a step") {
+  for_each_type(encodes_blocks, [](const Type &type) {
+    for (const Numbers &numbers : all_numbers) {
+      CAPTURE(std::string(numbers.name));
+      const Floats x = drawn(numbers, 32 * 64);
+      const Bytes row = encode(type.type, x);
+      std::size_t not_nearest = 0, too_far = 0;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const std::uint8_t *block = &row[i / 32 * type.bytes];
+        const BlockElement element = element_of_block(type.type, block, i % 32);
+        const double number = double{element.scale} * element.integer + double{element.offset};
+        const double error = std::abs(number - double{x[i]}), d = std::abs(double{element.scale});
+        const double nearest = nearest_number(type, Bytes(block, block + type.bytes), double{x[i]});
+        not_nearest += error > std::abs(nearest - double{x[i]}) + d * 0x1p-14;
+        double steps = 0.5;
+        const bool two_signs = type.type == GGML_TYPE_Q4_0 || type.type == GGML_TYPE_Q5_0;
+        if (two_signs && element.integer == (type.type == GGML_TYPE_Q4_0 ? 7 : 15)) steps = 1.5;
+        if (type.type != GGML_TYPE_IQ4_NL) too_far += error > d * (steps + 0x1p-14);
+      }
+      CHECK(not_nearest == 0);
+      CHECK(too_far == 0);
+    }
+  });
+}
+
+double rms_error(ggml_type type, const Bytes &row, const Floats &x) {
+  const Floats y = decode(type, row);
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) sum += std::pow(double{y[i]} - double{x[i]}, 2);
+  return std::sqrt(sum / static_cast<double>(x.size()));
+}
+
+TEST_CASE("the error is not above the host's") {
+  if (!has_host_types("the host's errors")) return;
+  for_each_type(encodes_blocks, [](const Type &type) {
+    for (const Numbers &numbers : all_numbers) {
+      CAPTURE(std::string(numbers.name));
+      const Floats x = drawn(numbers, 32 * 4096);
+      Bytes host(x.size() / 32 * type.bytes);
+      host_type(type.type).from_float_ref(x.data(), host.data(), static_cast<std::int64_t>(x.size()));
+      const double error = rms_error(type.type, encode(type.type, x), x);
+      CHECK(error <= 1.01 * rms_error(type.type, host, x));
+    }
+  });
+}
+
+// Numbers that a block has exactly, its extreme among them, come back.
+TEST_CASE("decoded blocks are encoded as they were") {
+  for_each_type(encodes_blocks, [](const Type &type) {
+    const Floats x = decode(type.type, encode(type.type, drawn(all_numbers[0], 32 * 256)));
+    const Floats again = decode(type.type, encode(type.type, x));
+    double worst = 0, largest = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      worst = std::max(worst, std::abs(double{x[i]} - double{again[i]}));
+      largest = std::max(largest, std::abs(double{x[i]}));
+    }
+    CHECK(worst <= largest * 0.002);  // a scale may have been rounded to its neighbour
+  });
+}
+
+// The same on every CPU and with every compiler.
+TEST_CASE("published bits of encoded rows") {
+  std::string hashes;
+  for_each_type(encodes_blocks, [&](const Type &type) {
+    std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a
+    for (const Numbers &numbers : all_numbers) {
+      for (const std::uint8_t byte : encode(type.type, drawn(numbers, 32 * 64)))
+        hash = (hash ^ byte) * 0x100000001b3U;
+    }
+    hashes.append(type.name).append(" ").append(hex(hash, 8)).append("\n");
+  });
+  CHECK(hashes ==
+        "Q8_0 0x06ab17f7b1dd573f\n"
+        "Q4_0 0xca872bcd6aa8daf7\n"
+        "Q4_1 0x275ad7b9780b5885\n"
+        "Q5_0 0x960413b002075194\n"
+        "Q5_1 0x1716bc525d315802\n"
+        "IQ4_NL 0xe7f6b0dc4a6e8b5b\n");
+}
+
+// ---- special values ---------------------------------------------------------------------------------------
+
+TEST_CASE("a block with an infinity or a NaN is NaN, and its neighbours are not") {
+  for_each_type(encodes_blocks, [](const Type &type) {
+    for (const float special :
+         {nan, -nan, std::bit_cast<float>(0x7f800001U), infinity, -infinity, FLT_MAX, -FLT_MAX}) {
+      for (std::size_t at = 0; at < 32; ++at) {
+        Floats x = drawn(all_numbers[0], 96);
+        x[32 + at] = special;
+        const Bytes row = encode(type.type, x);
+        const Floats y = decode(type.type, row);
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < 96; ++i) wrong += std::isnan(y[i]) != (i / 32 == 1);
+        CHECK(wrong == 0);
+        const Unpacked unpacked(type.type, row);
+        CHECK(std::isnan(unpacked.scales[1]));
+        if (!unpacked.offsets.empty()) CHECK(std::isnan(unpacked.offsets[1]));
+      }
+    }
+  });
+}
+
+TEST_CASE("the largest scales") {
+  const auto alone = [](ggml_type type, float number, std::size_t at = 9) {
+    Floats x(32);
+    x[at] = number;
+    return decode(type, encode(type, x))[at];
+  };
+  CHECK(alone(GGML_TYPE_Q8_0, 127 * 65504.0f) == 127 * 65504.0f);
+  CHECK(std::isnan(alone(GGML_TYPE_Q8_0, 127 * 65520.0f)));
+  for (const float sign : {1.0f, -1.0f}) {
+    CHECK(alone(GGML_TYPE_Q4_0, sign * 8 * 65504.0f) == sign * 8 * 65504.0f);
+    CHECK(std::isnan(alone(GGML_TYPE_Q4_0, sign * 8 * 65520.0f)));
+    CHECK(alone(GGML_TYPE_Q5_0, sign * 16 * 65504.0f) == sign * 16 * 65504.0f);
+    CHECK(std::isnan(alone(GGML_TYPE_Q5_0, sign * 16 * 65520.0f)));
+    CHECK(alone(GGML_TYPE_IQ4_NL, sign * 127 * 65504.0f) == sign * 127 * 65504.0f);
+    CHECK(std::isnan(alone(GGML_TYPE_IQ4_NL, sign * 127 * 65520.0f)));
+  }
+  CHECK(alone(GGML_TYPE_Q4_1, 15 * 65504.0f) == 15 * 65504.0f);
+  CHECK(std::isnan(alone(GGML_TYPE_Q4_1, 15 * 65520.0f)));
+  CHECK(alone(GGML_TYPE_Q4_1, -65504.0f) == -65504.0f);
+  CHECK(std::isnan(alone(GGML_TYPE_Q4_1, -65520.0f)));
+  CHECK(alone(GGML_TYPE_Q5_1, 31 * 65504.0f) == 31 * 65504.0f);
+  CHECK(std::isnan(alone(GGML_TYPE_Q5_1, 31 * 65520.0f)));
+  // An offset is rounded down: 65504 is an offset of numbers above it.
+  const Floats above(32, 70000.0f);
+  CHECK(decode(GGML_TYPE_Q4_1, encode(GGML_TYPE_Q4_1, above))[0] == doctest::Approx(70000.0f).epsilon(1e-4));
+}
+
+TEST_CASE("zeros become +0, and numbers too small for a scale become 0") {
+  for_each_type(encodes_blocks, [](const Type &type) {
+    for (const float number : {0.0f, -0.0f, FLT_TRUE_MIN, -FLT_TRUE_MIN, FLT_MIN, 1e-20f}) {
+      CAPTURE(number);
+      const Floats y = decode(type.type, encode(type.type, Floats(32, number)));
+      for (const float decoded : y) CHECK(std::abs(decoded - number) <= 0x1p-24f);
+      if (number == 0) CHECK(differences(y, Floats(32, 0.0f)) == 0);
+    }
+  });
+}
+
+TEST_CASE("where both signs have the largest magnitude, the first is exact") {
+  for (const ggml_type type : {GGML_TYPE_Q4_0, GGML_TYPE_Q5_0}) {
+    for (const float first : {-2.0f, 2.0f}) {
+      Floats x(32);
+      x[3] = first;
+      x[20] = -first;
+      const Floats y = decode(type, encode(type, x));
+      CHECK(y[3] == first);
+      CHECK(y[20] == -first * (type == GGML_TYPE_Q4_0 ? 7.0f / 8 : 15.0f / 16));
+      CHECK(y[0] == 0);
+    }
+  }
+}
+
+// ---- what is written --------------------------------------------------------------------------------------
+
+// Rows of 0, 1 and more blocks, at odd addresses where blocks are, and longer than the part that is decoded
+// at once.
+TEST_CASE("rows of all lengths, and nothing but the row is written") {
+  for_each_type(can_decode, [](const Type &type) {
+    const Bytes all = random_row(type, Scales::finite);
+    const Floats whole = decode(type.type, all);
+    for (const std::size_t blocks : Sizes{0, 1, 2, 7, 8, 9, 63, 64, 65, 130}) {
+      CAPTURE(blocks);
+      const std::size_t n = blocks * type.elements, bytes = blocks * type.bytes;
+      Bytes row(bytes + 1);
+      std::copy_n(all.begin(), bytes, row.begin() + 1);
+      Floats y(n + 1, -7);
+      decode_row(type.type, row.data() + 1, n, y.data());
+      CHECK(y[n] == -7);
+      y.pop_back();
+      CHECK(differences(y, Floats(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n))) == 0);
+
+      const Format format = *format_of(type.type);
+      Bytes codes(format.code_bytes(n) + 1, 0xa5);
+      Floats scales(format.groups(n) + 1, -7), offsets(format.groups(n) + 1, -7);
+      unpack_row(type.type, row.data() + 1, n, codes.data(), scales.data(), offsets.data());
+      CHECK(codes.back() == 0xa5);
+      CHECK(scales.back() == -7);
+      CHECK(offsets.back() == -7);
+      if (!format.offsets) CHECK(differences(offsets, Floats(offsets.size(), -7)) == 0);
+
+      if (can_repack(type.type)) {
+        Bytes again(bytes + 2, 0xa5);
+        repack_row(type.type, codes.data(), scales.data(), offsets.data(), n, again.data() + 1);
+        CHECK(again.front() == 0xa5);
+        CHECK(again.back() == 0xa5);
+        CHECK(differences(decode(type.type, Bytes(again.begin() + 1, again.end() - 1)), y) == 0);
+      }
+      if (can_encode(type.type)) {
+        Bytes again(bytes + 2, 0xa5);
+        encode_row(type.type, y.data(), n, again.data() + 1);
+        CHECK(again.front() == 0xa5);
+        CHECK(again.back() == 0xa5);
+        CHECK(differences(Bytes(again.begin() + 1, again.end() - 1), encode(type.type, y)) == 0);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace rapt::test
