@@ -19,45 +19,45 @@ using Byte = std::uint8_t;
 
 struct BlockQ8_0 {
   static constexpr std::size_t elements = 32;
-  static constexpr Format format{RAPT_I8, 32, false, false};
+  static constexpr Format format{RAPT_I8, 32, false, false, RAPT_F16};
   Byte scale[2], codes[32];
 };
 
 // Low halves of `codes` are inputs 0 to 15, high halves 16 to 31. It is so in all blocks of 32 below.
 struct BlockQ4_0 {
   static constexpr std::size_t elements = 32;
-  static constexpr Format format{RAPT_U4, 32, false, false};
+  static constexpr Format format{RAPT_U4, 32, false, false, RAPT_F16};
   Byte scale[2], codes[16];
 };
 
 struct BlockQ4_1 {
   static constexpr std::size_t elements = 32;
-  static constexpr Format format{RAPT_U4, 32, true, true};
+  static constexpr Format format{RAPT_U4, 32, true, true, RAPT_F16};
   Byte scale[2], offset[2], codes[16];
 };
 
 // Bit j of `high` is the fifth bit of input j.
 struct BlockQ5_0 {
   static constexpr std::size_t elements = 32;
-  static constexpr Format format{RAPT_I8, 32, false, false};
+  static constexpr Format format{RAPT_I8, 32, false, false, RAPT_F16};
   Byte scale[2], high[4], codes[16];
 };
 
 struct BlockQ5_1 {
   static constexpr std::size_t elements = 32;
-  static constexpr Format format{RAPT_I8, 32, false, true};
+  static constexpr Format format{RAPT_I8, 32, false, true, RAPT_F16};
   Byte scale[2], offset[2], high[4], codes[16];
 };
 
 struct BlockIQ4_NL {
   static constexpr std::size_t elements = 32;
-  static constexpr Format format{RAPT_I8, 32, false, false};
+  static constexpr Format format{RAPT_I8, 32, false, false, RAPT_F16};
   Byte scale[2], codes[16];
 };
 
 struct BlockMXFP4 {
   static constexpr std::size_t elements = 32;
-  static constexpr Format format{RAPT_I8, 32, false, false};
+  static constexpr Format format{RAPT_I8, 32, false, false, RAPT_BF16};
   Byte exponent, codes[16];
 };
 
@@ -115,14 +115,14 @@ struct BlockIQ4_XS {
 // A byte is a fraction of 256, whose first five digits in base 3 are codes. In `rest` they are four.
 struct BlockTQ1_0 {
   static constexpr std::size_t elements = 256;
-  static constexpr Format format{RAPT_I4, 256, false, false};
+  static constexpr Format format{RAPT_I4, 256, false, false, RAPT_F16};
   Byte digits[48], rest[4], scale[2];
 };
 
 // Codes are as in Q2_K.
 struct BlockTQ2_0 {
   static constexpr std::size_t elements = 256;
-  static constexpr Format format{RAPT_I4, 256, false, false};
+  static constexpr Format format{RAPT_I4, 256, false, false, RAPT_F16};
   Byte codes[64], scale[2];
 };
 

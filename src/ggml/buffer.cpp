@@ -238,6 +238,11 @@ Place place_of(Tensor t) {
   return is_host && is_host(buffer->buft) ? Place::host : Place::foreign;
 }
 
+bool is_packed(Tensor t) {
+  const Tensor root = root_of(t);
+  return place_of(root) == Place::packed && is_packable(root);
+}
+
 BufferNumbers *numbers_around(Tensor t) {
   const Tensor root = root_of(t);
   return root->buffer && place_of(root) == Place::plain ? &of(root->buffer).numbers : nullptr;

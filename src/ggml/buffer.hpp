@@ -33,8 +33,12 @@ struct Packing {
   std::size_t matrix_bytes;
 };
 
-// Whether a packed buffer packs a tensor of this shape and type. It keeps other tensors as they are.
+// Whether a packed buffer packs a tensor of this shape and type: a matrix of weights. It keeps other tensors as they are.
+bool is_packable(Tensor t);
 std::optional<Packing> packing_of(Tensor t);
+
+// Whether the memory of t, or of the tensor that t is a view of, has packed weights: only MUL_MAT and MUL_MAT_ID read them.
+bool is_packed(Tensor t);
 
 // The options of a layer with the weights t, which are not packed: types, features and arithmetic.
 rapt_linear_options layer_of(Tensor t);

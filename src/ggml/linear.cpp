@@ -12,9 +12,7 @@ namespace {
 
 // Weights with whole rows of blocks, packed or as the file has them.
 bool supports_weights(Tensor w) {
-  if (place_of(w) == Place::packed) return packing_of(w).has_value();
-  if (root_of(w)->buffer && place_of(root_of(w)) == Place::packed)
-    return false;  // a view: rows are somewhere else there
+  if (is_packed(w)) return !w->view_src;  // the rows of a view are somewhere else there
   // The loader asks with an empty buffer where a weight should lie: where it is packed.
   if (w->buffer && w->buffer->size == 0 && place_of(w) == Place::plain && packing_of(w)) return false;
   if (is_float(w)) return has_whole_strides(w);
@@ -32,7 +30,7 @@ std::ptrdiff_t row_step(Tensor t) {
 // The weights of the matrices of a tensor: packed, in place, or unpacked for one op.
 class Weights {
  public:
-  explicit Weights(Tensor w) : w_(w), packing_(place_of(w) == Place::packed ? packing_of(w) : std::nullopt) {
+  explicit Weights(Tensor w) : w_(w), packing_(is_packed(w) ? packing_of(w) : std::nullopt) {
     layer_ = packing_ ? packing_->options : layer_of(w);
     if (!packing_ && !is_float(w)) unpacked_.resize(extent(w, 2) * extent(w, 3));
   }
@@ -168,7 +166,7 @@ void sum_over_tokens(Graph &graph, Tensor op) {
 
 std::optional<Layer> layer_of_op(Tensor op) {
   if (op->op != GGML_OP_MUL_MAT || is_sum_over_tokens(op)) return std::nullopt;
-  if (place_of(op->src[0]) != Place::packed && !is_float(op->src[0])) return std::nullopt;
+  if (!is_packed(op->src[0]) && !is_float(op->src[0])) return std::nullopt;
   return layer_of_all_rows(op, Weights(op->src[0]));
 }
 

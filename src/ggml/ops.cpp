@@ -1,6 +1,6 @@
 #include "ggml/ops.hpp"
 
-#include "ggml/host.hpp"
+#include "ggml/buffer.hpp"
 
 namespace rapt_ggml {
 
@@ -72,11 +72,21 @@ bool knows_params(Tensor t, int params) {
   return true;
 }
 
+// Packed weights are read by linear layers only, and as a whole.
+bool reads_plain_memory(Tensor op) {
+  const bool is_linear = op->op == GGML_OP_MUL_MAT || op->op == GGML_OP_MUL_MAT_ID;
+  for (const ggml_tensor *const &source : op->src) {
+    if (source && is_packed(source) && !(is_linear && &source == &op->src[0])) return false;
+  }
+  return !is_packed(op);
+}
+
 }  // namespace
 
 bool supports(Tensor op) {
   const Op *const row = row_of_op(op->op);
-  return row && knows_params(op, row->params) && row->supports(op);
+  return row && knows_params(op, row->params) && (!row->compute || reads_plain_memory(op)) &&
+         row->supports(op);
 }
 
 void compute(Graph &graph, ggml_tensor *op) {

@@ -65,11 +65,14 @@ rapt_linear_options layer_of(Tensor t) {
   return options;
 }
 
+bool is_packable(Tensor t) { return !t->view_src && t->ne[1] > 1 && !is_empty(t) && can_unpack(t->type); }
+
 std::optional<Packing> packing_of(Tensor t) {
-  if (t->view_src || t->ne[1] < 2 || t->ne[0] < 1 || is_empty(t) || !can_unpack(t->type)) return std::nullopt;
+  if (!is_packable(t)) return std::nullopt;
   Packing packing = {layer_of(t), 0};
   if (const std::optional<Format> format = format_of(t->type)) {
     packing.options.w_scales = &array;
+    packing.options.w_scale_type = format->scale_type;
     if (format->offsets) packing.options.w_offsets = &array;
     if (format->zeros) packing.options.w_zeros = reinterpret_cast<const std::uint8_t *>(&array);
   }
@@ -77,6 +80,7 @@ std::optional<Packing> packing_of(Tensor t) {
   if (rapt_linear_packed_length(&packing.options, &bytes) != RAPT_OK) return std::nullopt;
   packing.options.w_scales = packing.options.w_offsets = nullptr;
   packing.options.w_zeros = nullptr;
+  packing.options.w_scale_type = RAPT_TYPE_DEFAULT;
   packing.options.packed_w = 1;
   packing.matrix_bytes = (bytes + 63) / 64 * 64;
   return packing;

@@ -9,8 +9,6 @@ namespace {
 
 constexpr std::size_t block = 256;
 
-bool is_plain(Tensor t) { return place_of(t) != Place::packed && place_of(root_of(t)) != Place::packed; }
-
 bool is_number(Tensor t) {
   return is_float(t) || is_type(t, {GGML_TYPE_I32, GGML_TYPE_I64, GGML_TYPE_I16, GGML_TYPE_I8});
 }
@@ -45,8 +43,8 @@ std::size_t row_number(Tensor ids, const std::byte *p, std::int64_t limit) {
 
 bool supports_get_rows(Tensor op) {
   const Tensor from = op->src[0], ids = op->src[1];
-  return is_plain(from) && ids->type == GGML_TYPE_I32 && converts(from->type, op->type) &&
-         has_dense_rows(from) && has_dense_rows(op);
+  return ids->type == GGML_TYPE_I32 && converts(from->type, op->type) && has_dense_rows(from) &&
+         has_dense_rows(op);
 }
 
 void get_rows(Graph &graph, Tensor op) {
@@ -65,7 +63,7 @@ void get_rows(Graph &graph, Tensor op) {
 
 bool supports_set_rows(Tensor op) {
   const Tensor from = op->src[0], ids = op->src[1];
-  return is_plain(op) && is_type(ids, {GGML_TYPE_I64, GGML_TYPE_I32}) && from->type == GGML_TYPE_F32 &&
+  return is_type(ids, {GGML_TYPE_I64, GGML_TYPE_I32}) && from->type == GGML_TYPE_F32 &&
          can_encode(op->type) && has_dense_rows(from) && has_dense_rows(op);
 }
 
@@ -110,7 +108,7 @@ void set_rows(Graph &graph, Tensor op) {
 // CPY, CONT, DUP: element i of x becomes element i of dst, counted over all dimensions.
 bool supports_copy(Tensor op) {
   const Tensor x = op->src[0];
-  if (!is_plain(x) || !is_plain(op) || !converts(x->type, op->type)) return false;
+  if (!converts(x->type, op->type)) return false;
   if (has_dense_rows(x) && has_dense_rows(op) && x->ne[0] == op->ne[0]) return true;
   return is_number(x) && is_number(op);  // block types only row by row
 }

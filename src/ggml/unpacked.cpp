@@ -1,5 +1,8 @@
 #include "ggml/unpacked.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 #include "ggml/host.hpp"
 
 namespace rapt_ggml {
@@ -18,34 +21,52 @@ void decode(ggml_type type, const void *row, std::size_t n, float *y) {
 void Unpacked::fill(Tensor t, const std::byte *matrix, std::size_t first, std::size_t rows) {
   const std::size_t inputs = extent(t, 0);
   const std::byte *const begin = matrix + first * t->nb[1];
-  const std::optional<Format> format = format_of(t->type);
-  if (!format) {
+  format_ = format_of(t->type);
+  if (!format_) {
+    std::vector<float> row(inputs);
     codes_.resize(rows * inputs * sizeof(rapt_f16));
-    scales_.resize(inputs);
     for (std::size_t r = 0; r < rows; ++r) {
-      decode(t->type, begin + r * t->nb[1], inputs, scales_.data());
-      rapt_convert_f32_to_f16(scales_.data(), reinterpret_cast<rapt_f16 *>(codes_.data()) + r * inputs,
-                              inputs);
+      decode(t->type, begin + r * t->nb[1], inputs, row.data());
+      rapt_convert_f32_to_f16(row.data(), reinterpret_cast<rapt_f16 *>(codes_.data()) + r * inputs, inputs);
     }
-    scales_.clear();
     return;
   }
-  const std::size_t groups = inputs / format->group,
-                    code_bytes = format->type == RAPT_I8 ? inputs : inputs / 2;
+  const std::size_t groups = format_->groups(inputs), code_bytes = format_->code_bytes(inputs);
   codes_.resize(rows * code_bytes);
   scales_.resize(rows * groups);
-  offsets_.resize(format->offsets ? rows * groups : 0);
-  zeros_.assign(format->zeros ? rows * groups : 0, 0);
+  offsets_.resize(format_->offsets ? rows * groups : 0);
+  zeros_.assign(format_->zeros ? rows * groups : 0, 0);
   for (std::size_t r = 0; r < rows; ++r) {
     unpack_row(t->type, begin + r * t->nb[1], inputs, &codes_[r * code_bytes], &scales_[r * groups],
-               format->offsets ? &offsets_[r * groups] : nullptr);
+               format_->offsets ? &offsets_[r * groups] : nullptr);
+  }
+  shorten(scales_);
+  shorten(offsets_);
+}
+
+// Rewrites numbers as those of format_->scale_type, in the memory that they have.
+void Unpacked::shorten(std::vector<float> &numbers) const {
+  constexpr std::size_t part = 512;
+  std::uint16_t halves[part];
+  if (format_->scale_type == RAPT_F32) return;
+  for (std::size_t i = 0; i < numbers.size(); i += part) {
+    const std::size_t count = std::min(part, numbers.size() - i);
+    if (format_->scale_type == RAPT_F16) {
+      rapt_convert_f32_to_f16(&numbers[i], reinterpret_cast<rapt_f16 *>(halves), count);
+    } else {
+      rapt_convert_f32_to_bf16(&numbers[i], reinterpret_cast<rapt_bf16 *>(halves), count);
+    }
+    std::memcpy(reinterpret_cast<std::byte *>(numbers.data()) + i * sizeof *halves, halves,
+                count * sizeof *halves);
   }
 }
 
 void Unpacked::set_arrays(rapt_linear_options &options) const {
-  if (!scales_.empty()) options.w_scales = scales_.data();
-  if (!offsets_.empty()) options.w_offsets = offsets_.data();
-  if (!zeros_.empty()) options.w_zeros = zeros_.data();
+  if (!format_) return;
+  options.w_scales = scales_.data();
+  options.w_scale_type = format_->scale_type;
+  if (format_->offsets) options.w_offsets = offsets_.data();
+  if (format_->zeros) options.w_zeros = zeros_.data();
 }
 
 }  // namespace rapt_ggml

@@ -4,6 +4,7 @@
 #include <rapt/rapt.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ggml/tensor.hpp"
@@ -21,12 +22,15 @@ class Unpacked {
   // Unpacks rows [first, first + rows) of a matrix of t, which begins at `matrix`.
   void fill(Tensor t, const std::byte *matrix, std::size_t first, std::size_t rows);
 
-  const void *weights() const { return codes_.data(); }
+  const void *weights() const { return codes_.empty() ? nullptr : codes_.data(); }
   void set_arrays(rapt_linear_options &options) const;
 
  private:
+  void shorten(std::vector<float> &numbers) const;
+
+  std::optional<Format> format_;  // none: codes_ has numbers of f16
   std::vector<std::uint8_t> codes_, zeros_;
-  std::vector<float> scales_, offsets_;
+  std::vector<float> scales_, offsets_;  // or numbers of 16 bits, from their beginning
 };
 
 }  // namespace rapt_ggml
