@@ -134,11 +134,12 @@ int splits_in(const std::string &log) {
   return most;
 }
 
-Model load_model(const std::string &path) {
+Model load_model(const std::string &path, const std::function<void(llama_model_params &)> &change) {
   llama_model_params p = llama_model_default_params();
   ggml_backend_dev_t devices[2] = {ggml_backend_dev_by_name("RAPT"), nullptr};
   p.devices = devices;
   p.n_gpu_layers = devices[0] ? 99 : 0;
+  if (change) change(p);
   return Model(llama_model_load_from_file(path.c_str(), p));
 }
 
@@ -151,6 +152,7 @@ Context new_context(llama_model *model, const Settings &s) {
   p.n_threads = p.n_threads_batch = s.threads;
   p.kv_unified = s.unified;
   p.swa_full = s.whole_windows;
+  p.offload_kqv = s.cache_on_device;
   p.flash_attn_type = s.flash ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
   const auto slash = s.cache.find('/');
   p.type_k = type_named(s.cache.substr(0, slash));

@@ -51,12 +51,13 @@ struct Free {
 using Model = std::unique_ptr<llama_model, Free>;
 using Context = std::unique_ptr<llama_context, Free>;
 
-Model load_model(
-    const std::string &path);  // null: llama.cpp refuses it; on the plugin's device if it is loaded
+// Null: llama.cpp refuses it. On the plugin's device if it is loaded; `change` may say something else.
+Model load_model(const std::string &path, const std::function<void(llama_model_params &)> &change = {});
 
 struct Settings {
   int threads = 1, ubatch = 512, cells = 1024, sequences = 1;
   bool unified = true, flash = true, embeddings = false, whole_windows = false;
+  bool cache_on_device = true;
   std::string cache = "f16";  // "q8_0", or "q8_0/q4_0" for keys and values
   enum llama_pooling_type pooling = LLAMA_POOLING_TYPE_UNSPECIFIED;
 };

@@ -177,26 +177,27 @@ const Architecture &architecture_named(std::string_view model) {
   return *found;
 }
 
-constexpr int vocabulary = 512, context = 2048;
+constexpr int context = 2048;
 
-std::uint64_t dimension(std::string_view text) {
+std::uint64_t dimension(std::string_view text, const Shape &shape) {
   if (const auto plus = text.find('+'); plus != text.npos)
-    return dimension(text.substr(0, plus)) + dimension(text.substr(plus + 1));
-  if (text == "D/2") return 32;
+    return dimension(text.substr(0, plus), shape) + dimension(text.substr(plus + 1), shape);
+  if (text == "D/2") return shape.head / 2;
   switch (text[0]) {
     case 'E':
+      return shape.width;
     case 'Q':
-      return 256;
+      return shape.heads * shape.head;
     case 'K':
-      return 128;
+      return shape.key_heads * shape.head;
     case 'D':
-      return 64;
+      return shape.head;
     case 'H':
-      return 4;
+      return shape.heads;
     case 'F':
-      return 512;
+      return shape.middle;
     case 'V':
-      return vocabulary;
+      return shape.vocabulary;
     case 'X':
       return 8;
     case 'C':
@@ -231,13 +232,14 @@ struct Tensor {
   std::uint64_t bytes() const { return elements() / type->block * type->bytes; }
 };
 
-void add_tensors(std::string_view list, const std::string &prefix, const Type &weights,
+void add_tensors(std::string_view list, const std::string &prefix, const Type &weights, const Shape &shape,
                  std::vector<Tensor> &out) {
   for (const auto entry : split(list, ' ')) {
     const auto colon = entry.find(':'), gain = entry.find('^');
     Tensor t;
     t.name = prefix + std::string(entry.substr(0, colon));
-    for (const auto d : split(entry.substr(colon + 1, gain - colon - 1), ',')) t.dims.push_back(dimension(d));
+    for (const auto d : split(entry.substr(colon + 1, gain - colon - 1), ','))
+      t.dims.push_back(dimension(d, shape));
     if (gain != entry.npos) t.gain = entry[gain + 1] - '0';
     // What llama.cpp's own converter leaves in f32: vectors, routers, biases, and the small tables of BERT.
     const bool plain = t.dims.size() == 1 || t.name.ends_with(".bias") ||
@@ -248,10 +250,33 @@ void add_tensors(std::string_view list, const std::string &prefix, const Type &w
   }
 }
 
-std::vector<Tensor> tensors_of(const Architecture &a, const Type &weights) {
+// The first and last eighth of the layers, and every third of the others.
+bool has_more_bits(int layer, int layers) {
+  return layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
+}
+
+// A mixed model's type of a tensor.
+void mix(Tensor &t, bool more_bits, bool is_tied) {
+  const bool is_output = t.name == "output.weight" || (is_tied && t.name == "token_embd.weight");
+  const bool is_chosen = t.name.ends_with("attn_v.weight") || t.name.ends_with("ffn_down.weight");
+  const std::string_view name = t.type->name;
+  const bool is_q4 = name == "Q4_0" || name == "Q4_1" || name == "Q4_K";
+  if (is_q4 && (is_output || (name == "Q4_K" && is_chosen && more_bits))) t.type = &type_named("Q6_K");
+  if (t.dims[0] % t.type->block != 0) t.type = &type_named(t.type->name == "Q6_K" ? "Q8_0" : "Q5_0");
+}
+
+std::vector<Tensor> tensors_of(const Architecture &a, const Type &weights, const Shape &shape) {
   std::vector<Tensor> all;
-  add_tensors(a.tensors, "", weights, all);
-  for (int i = 0; i < a.layers; ++i) add_tensors(a.of_layer, "blk." + std::to_string(i) + ".", weights, all);
+  const bool is_tied = a.tensors.find("output.weight") == std::string::npos;
+  const auto add = [&](std::string_view list, const std::string &prefix, bool more_bits) {
+    const std::size_t first = all.size();
+    add_tensors(list, prefix, weights, shape, all);
+    for (std::size_t i = first; shape.mixed && i < all.size(); ++i) mix(all[i], more_bits, is_tied);
+  };
+  add(a.tensors, "", false);
+  const int layers = shape.layers ? shape.layers : a.layers;
+  for (int i = 0; i < layers; ++i)
+    add(a.of_layer, "blk." + std::to_string(i) + ".", has_more_bits(i, layers));
   if (a.model == "gpt-oss")  // as its files are
     for (Tensor &t : all)
       if (t.name.ends_with("_exps.weight")) t.type = &type_named("MXFP4");
@@ -346,7 +371,9 @@ void put_key(Bytes &out, const std::string &key, std::string_view value) {
 
 void pad(Bytes &out) { out.resize((out.size() + 31) / 32 * 32); }
 
-Bytes model_bytes(const Architecture &a, const Type &weights, const Damage &damage) {
+// Everything before the tensors' data.
+Bytes head_bytes(const Architecture &a, const Type &weights, const std::vector<Tensor> &tensors,
+                 const Shape &shape) {
   static_assert(std::endian::native == std::endian::little);
   std::vector<std::pair<std::string, std::string>> keys = {
       {"general.architecture", "s" + std::string(a.name)},
@@ -354,10 +381,16 @@ Bytes model_bytes(const Architecture &a, const Type &weights, const Damage &dama
       {"general.quantization_version", "u2"},
       {"tokenizer.ggml.model", "snone"},
       {"tokenizer.ggml.token_type_count", "u2"}};
+  const auto number = [](const char *name, std::uint64_t value) {
+    return name + std::to_string(value) + ' ';
+  };
   const std::string standard =
-      "vocab_size=u512 context_length=u2048 embedding_length=u256 feed_forward_length=u512 attention.head_count=u4 "
-      "attention.head_count_kv=u2 attention.key_length=u64 attention.value_length=u64 rope.dimension_count=u64 block_count=u" +
-      std::to_string(a.layers);
+      number("vocab_size=u", shape.vocabulary) + number("context_length=u", context) +
+      number("embedding_length=u", shape.width) + number("feed_forward_length=u", shape.middle) +
+      number("attention.head_count=u", shape.heads) + number("attention.head_count_kv=u", shape.key_heads) +
+      number("attention.key_length=u", shape.head) + number("attention.value_length=u", shape.head) +
+      number("rope.dimension_count=u", shape.head) + "block_count=u" +
+      std::to_string(shape.layers ? shape.layers : a.layers);
   const std::string all_keys = standard + " " + a.keys;
   for (const auto entry : split(all_keys, ' ')) {
     const auto equals = entry.find('=');
@@ -369,10 +402,6 @@ Bytes model_bytes(const Architecture &a, const Type &weights, const Damage &dama
       same->second = entry.substr(equals + 1);
     }
   }
-  std::vector<Tensor> tensors = tensors_of(a, weights);
-  for (Tensor &t : tensors)
-    if (t.name == damage.wrong_shape) t.dims.back() += 1;
-
   Bytes out;
   for (const char c : std::string_view("GGUF")) out.push_back(static_cast<std::uint8_t>(c));
   put(out, std::uint32_t{3});
@@ -388,8 +417,6 @@ Bytes model_bytes(const Architecture &a, const Type &weights, const Damage &dama
     put(out, offset);
     offset += (t.bytes() + 31) / 32 * 32;
   }
-  const std::uint64_t seed = hash_of(a.model) ^ hash_of(weights.name);
-  for (const Tensor &t : tensors) pad(out), tensor_bytes(t, seed, damage, out);
   pad(out);
   return out;
 }
@@ -409,14 +436,31 @@ std::vector<std::string> weight_types() {
 }
 
 bool is_encoder(std::string_view model) { return model.find("bert") != model.npos; }
-int vocabulary_of(std::string_view) { return vocabulary; }
+int vocabulary_of(std::string_view) { return static_cast<int>(Shape().vocabulary); }
 
 void write_model(const std::string &path, std::string_view model, std::string_view weights,
-                 const Damage &damage) {
-  Bytes bytes = model_bytes(architecture_named(model), type_named(weights), damage);
-  if (damage.keep_bytes > 0) bytes.resize(std::min(bytes.size(), damage.keep_bytes));
+                 const Damage &damage, const Shape &shape) {
+  const Architecture &a = architecture_named(model);
+  const Type &type = type_named(weights);
+  std::vector<Tensor> tensors = tensors_of(a, type, shape);
+  for (Tensor &t : tensors)
+    if (t.name == damage.wrong_shape) t.dims.back() += 1;
   std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  std::size_t left = damage.keep_bytes > 0 ? damage.keep_bytes : SIZE_MAX;
+  const auto write = [&](const Bytes &bytes) {
+    const std::size_t n = std::min(left, bytes.size());
+    file.write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(n));
+    left -= n;
+  };
+  write(head_bytes(a, type, tensors, shape));
+  const std::uint64_t seed = hash_of(a.model) ^ hash_of(type.name);
+  for (const Tensor &t : tensors) {
+    Bytes bytes;
+    bytes.reserve(t.bytes() + 64);
+    tensor_bytes(t, seed, damage, bytes);
+    pad(bytes);
+    write(bytes);
+  }
   file.close();
   if (!file) throw std::runtime_error("cannot write " + path);
 }

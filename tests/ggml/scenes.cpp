@@ -84,7 +84,8 @@ int main(int argc, char **argv) {
         for (const auto &c : caches.empty() ? std::vector<std::string>{"f16"} : caches)
           choice.combinations.push_back({m, w, c});
   std::vector<Scene> scenes;
-  for (const auto &group : {hash_scenes, server_scenes, embedding_scenes, lifetime_scenes, hostile_scenes})
+  for (const auto &group :
+       {hash_scenes, server_scenes, embedding_scenes, lifetime_scenes, hostile_scenes, paths_scenes})
     for (auto &scene : group(choice)) {
       if (choice.print && scene.name != "hash") continue;
       const std::string name = scene.name + " [" + scene.seeded.text() + "]";

@@ -46,5 +46,6 @@ std::vector<Scene> server_scenes(const Choice &choice);
 std::vector<Scene> embedding_scenes(const Choice &choice);
 std::vector<Scene> lifetime_scenes(const Choice &choice);
 std::vector<Scene> hostile_scenes(const Choice &choice);
+std::vector<Scene> paths_scenes(const Choice &choice);
 
 }  // namespace rapt_ggml_tests
