@@ -169,7 +169,7 @@ enum rapt_status {
   RAPT_BAD_DSINKS,           /**< dsinks without sinks */
   RAPT_BAD_W,                /**< w is null */
   RAPT_BAD_X_STRIDES,        /**< a stride of x is 0 or negative */
-  RAPT_BAD_W_STRIDES,        /**< a stride of w is 0 or negative, or set with packed weights */
+  RAPT_BAD_W_STRIDES,        /**< a stride of w is 0 or negative, set with packed w, or too small to unpack */
   RAPT_BAD_ADD,              /**< add_type or add_stride without add, or add_stride smaller than a row */
   RAPT_BAD_PACKED, /**< packed is null, too small, damaged, another layer's; first_output no multiple of 64 */
   RAPT_BAD_SCALE_GROUP,      /**< scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
@@ -1365,6 +1365,26 @@ RAPT_API rapt_status rapt_linear_packed_length(const rapt_linear_options *option
  * bytes are not checked. */
 RAPT_API rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
                                       const rapt_linear_options *options, void *packed, size_t packed_size);
+
+/** Gives weights back as they were packed: the inverse of rapt_linear_pack(). Outputs [first_output, first_output +
+ * outputs) of the layer become the rows of w, where first_output may be any. packed has packed_size bytes, at least the
+ * length in its header. The options are those of a call with packed_w, with the strides of w; packed_w is not looked
+ * at. RAPT_REPEAT, or strides that may let two elements of w coincide, are RAPT_BAD_W_STRIDES.
+ *
+ * Of quantized weights, w_scales, w_zeros and w_offsets [outputs][groups] and w_codebook [16] get what was packed. Each
+ * may be null and is then left out. One that the packed weights do not have is an error that names it. Scales and
+ * offsets have the w_scale_type of the options (0: RAPT_F32). Another type in the header is RAPT_BAD_PACKED.
+ *
+ * Every element has the bits that were packed, the payload of a NaN and the sign of a zero included. Only the last high
+ * half of a row of 4-bit weights, where in_features is odd, was not kept: it becomes 0. Nothing is written between the
+ * rows of w.
+ *
+ * Arrays must not overlap packed or each other. Packed weights are refused as in a call with packed_w. A call with
+ * outputs of 0 writes nothing, and its w may be null. Parts may be unpacked at once on several threads, but only one of
+ * them may ask for the codebook. */
+RAPT_API rapt_status rapt_linear_unpack(const void *packed, size_t packed_size, size_t first_output,
+                                        size_t outputs, const rapt_linear_options *options, void *w,
+                                        void *w_scales, uint8_t *w_zeros, void *w_offsets, float *w_codebook);
 
 /** Rounds rows to integers. x [rows][inputs] of f32, f16 or bf16 becomes q [rows][inputs] of RAPT_I8, or of
  * RAPT_I4 with (inputs + 1) / 2 bytes a row. `group` adjacent inputs of a row share a scale, the last of them

@@ -16,6 +16,7 @@
 #include "call/packed_quantized.hpp"
 #include "call/packed_weights.hpp"
 #include "call/quantized_weights.hpp"
+#include "call/unpacked_weights.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace rapt {
@@ -76,9 +77,9 @@ rapt_status check_quantized(const rapt_linear_options &o) {
 
 // Fills in the strides of a matrix.
 rapt_status resolve_matrix(rapt_matrix_strides &strides, std::size_t rows, std::size_t columns,
-                           rapt_status bad) {
+                           rapt_status bad, MayRepeat may_repeat = MayRepeat::yes) {
   rapt_strides three{0, strides.row, strides.column};
-  const rapt_status status = resolve_strides(three, {1, rows, columns, 1}, MayRepeat::yes, bad);
+  const rapt_status status = resolve_strides(three, {1, rows, columns, 1}, may_repeat, bad);
   strides = {three.head, three.token};
   return status;
 }
@@ -106,8 +107,22 @@ std::size_t columns_of_w(const rapt_linear_options &o) {
   return is_4_bits(o.w_type) ? o.in_features / 2 + o.in_features % 2 : o.in_features;
 }
 
+// Fills in the strides of plain weights.
+rapt_status resolve_w(rapt_linear_options &o, MayRepeat may_repeat) {
+  const std::size_t columns = columns_of_w(o);
+  const rapt_status status =
+      resolve_matrix(o.w_strides, o.out_features, columns, RAPT_BAD_W_STRIDES, may_repeat);
+  if (status != RAPT_OK) return status;
+  const bool are_bytes_in_turn =
+      !is_4_bits(o.w_type) || o.out_features == 0 || columns == 1 || o.w_strides.column == 1;
+  return are_bytes_in_turn ? RAPT_OK : RAPT_BAD_W_STRIDES;
+}
+
+// Whose options they are. Weights to unpack are packed, and options.w_strides are those of the result.
+enum class Reads { layer, weights_to_pack, weights_to_unpack };
+
 // Fills in the defaults of options that have been read.
-rapt_status resolve(rapt_linear_options &o) {
+rapt_status resolve(rapt_linear_options &o, Reads reads) {
   if (!o.add && (number_of(o.add_type) != RAPT_TYPE_DEFAULT || o.add_stride != 0)) return RAPT_BAD_ADD;
   if (o.in_features == 0) return RAPT_BAD_SHAPE;
   if (!shape_fits(o)) return RAPT_BAD_SIZE;
@@ -116,29 +131,25 @@ rapt_status resolve(rapt_linear_options &o) {
   // A list of rows may lead to any row of x.
   const std::size_t rows_of_x = o.x_rows ? 2 : o.rows;
   if (status == RAPT_OK) status = resolve_matrix(o.x_strides, rows_of_x, o.in_features, RAPT_BAD_X_STRIDES);
-  if (status == RAPT_OK && o.packed_w) {
+  const bool unpacks = reads == Reads::weights_to_unpack;
+  if (status == RAPT_OK && o.packed_w && !unpacks) {
     status = o.w_strides.row == 0 && o.w_strides.column == 0 ? RAPT_OK : RAPT_BAD_W_STRIDES;
   } else if (status == RAPT_OK) {
-    status = resolve_matrix(o.w_strides, o.out_features, columns_of_w(o), RAPT_BAD_W_STRIDES);
-    if (status == RAPT_OK && is_4_bits(o.w_type) && o.out_features > 0 && columns_of_w(o) > 1 &&
-        o.w_strides.column != 1)
-      status = RAPT_BAD_W_STRIDES;
+    status = resolve_w(o, unpacks ? MayRepeat::no : MayRepeat::yes);
   }
   if (status == RAPT_OK) status = resolve_rows(o.y_stride, o.out_features, RAPT_BAD_Y_STRIDE);
   if (status == RAPT_OK) status = resolve_rows(o.add_stride, o.out_features, RAPT_BAD_ADD);
   return status;
 }
 
-enum class Reads { layer, weights_to_pack };
-
-// Reads options and fills in their defaults. Those of weights to pack may already say that these are packed.
+// Reads options and fills in their defaults. Those of weights to pack or unpack may say either of packed_w.
 rapt_status read_and_resolve(const rapt_linear_options *given, rapt_linear_options &o,
                              Reads reads = Reads::layer) {
   if (!given) return RAPT_BAD_OPTIONS;
   const rapt_status status = read_options(given, o);
   if (status != RAPT_OK) return status;
-  if (reads == Reads::weights_to_pack) o.packed_w = 0;
-  return resolve(o);
+  if (reads != Reads::layer) o.packed_w = reads == Reads::weights_to_unpack;
+  return resolve(o, reads);
 }
 
 std::size_t workspace_bytes(const rapt_linear_options &o) {
@@ -308,6 +319,64 @@ rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
       using E = typename decltype(element)::type;
       pack_weights(static_cast<const E *>(w), o.w_strides.row, o.w_strides.column, first_output, outputs,
                    o.in_features, reinterpret_cast<E *>(static_cast<char *>(packed) + sizeof header));
+    });
+    return RAPT_OK;
+  });
+}
+
+rapt_status rapt_linear_unpack(const void *packed, size_t packed_size, size_t first_output, size_t outputs,
+                               const rapt_linear_options *options, void *w, void *w_scales, uint8_t *w_zeros,
+                               void *w_offsets, float *w_codebook) {
+  return in_default_mode([&] {
+    rapt_linear_options o;
+    const rapt_status status = read_and_resolve(options, o, Reads::weights_to_unpack);
+    if (status != RAPT_OK) return status;
+    if (!w && outputs > 0) return RAPT_BAD_W;
+    if (!packed || packed_size < sizeof(PackedHeader)) return RAPT_BAD_PACKED;
+    if (!are_of_layer(o, packed)) return RAPT_BAD_PACKED;
+    const PackedHeader header = PackedHeader::stored_at(packed);
+    if (packed_size < header.length) return RAPT_BAD_PACKED;
+    if (w_scales && !header.has_scales) return RAPT_BAD_W_SCALES;
+    if (w_zeros && !header.has_zeros) return RAPT_BAD_W_ZEROS;
+    if (w_offsets && !header.has_offsets) return RAPT_BAD_W_OFFSETS;
+    if (w_codebook && !header.has_codebook) return RAPT_BAD_W_CODEBOOK;
+    if (header.has_codebook && o.arithmetic == RAPT_ARITHMETIC_I8) return RAPT_BAD_W_CODEBOOK;
+    // The options alone say how long the arrays are.
+    o.w_scales = w_scales;
+    o.w_zeros = w_zeros;
+    o.w_offsets = w_offsets;
+    o.w_codebook = w_codebook;
+    if ((w_scales || w_offsets) && PackedHeader::of(o).scale_type != header.scale_type)
+      return RAPT_BAD_PACKED;
+    if (first_output > o.out_features || outputs > o.out_features - first_output) return RAPT_BAD_SIZE;
+    if (outputs == 0) return RAPT_OK;
+    const auto [scales, zeros, offsets, codebook] = scale_arrays(o, outputs);
+    ListedRows writes[] = {{w, o.w_strides, outputs, nullptr, columns_of_w(o), 1, size_of(o.w_type)},
+                           scales,
+                           zeros,
+                           offsets,
+                           codebook};
+    for (ListedRows &array : writes) {
+      if (!array.measure()) return RAPT_BAD_SIZE;
+    }
+    if (!writes[0].whole().rows_are_apart()) return RAPT_BAD_W_STRIDES;
+    for (const ListedRows &array : writes) {
+      if (array.whole().overlaps(packed, header.length)) return RAPT_BAD_OVERLAP;
+      for (const ListedRows *other = writes; other != &array; ++other) {
+        if (array.whole().overlaps(other->whole())) return RAPT_BAD_OVERLAP;
+      }
+    }
+    auto *const to = static_cast<char *>(w);
+    if (is_quantized(o.w_type)) {
+      unpack_quantized(
+          QuantizedWeights(o, packed), first_output, outputs, o,
+          {to, static_cast<char *>(w_scales), w_zeros, static_cast<char *>(w_offsets), w_codebook});
+      return RAPT_OK;
+    }
+    with_any_element(o.w_type, [&](auto element) {
+      using E = typename decltype(element)::type;
+      unpack_weights<E>(static_cast<const char *>(packed) + sizeof header, first_output, outputs,
+                        o.in_features, o.w_strides, to);
     });
     return RAPT_OK;
   });

@@ -153,7 +153,7 @@ const char *text_of(rapt_status status) {
              "repeats)";
     case RAPT_BAD_W_STRIDES:
       return "options->w_strides has a stride of 0 or below for a dimension longer than 1 (RAPT_REPEAT "
-             "repeats), or is set with packed weights";
+             "repeats), is set with packed weights, or lets two elements of unpacked weights coincide";
     case RAPT_BAD_ADD:
       return "options->add_type or add_stride without add, or add_stride smaller than a row";
     case RAPT_BAD_PACKED:
@@ -163,14 +163,17 @@ const char *text_of(rapt_status status) {
       return "options->scale_group is not 0, 16, 32, 64, 128 or 256, or is set for float weights";
     case RAPT_BAD_W_SCALES:
       return "options->w_scales or w_scale_type is set for float weights or packed weights, w_scale_type is set "
-             "without w_scales and w_offsets, or it is not RAPT_F32, RAPT_F16 or RAPT_BF16";
+             "without w_scales and w_offsets, or it is not RAPT_F32, RAPT_F16 or RAPT_BF16; or w_scales is given for "
+             "packed weights without scales";
     case RAPT_BAD_W_ZEROS:
-      return "options->w_zeros is set for other weights than RAPT_U4, with w_codebook, or with packed weights";
+      return "options->w_zeros is set for other weights than RAPT_U4, with w_codebook, or with packed weights; or "
+             "w_zeros is given for packed weights without zeros";
     case RAPT_BAD_W_OFFSETS:
-      return "options->w_offsets is set for float weights or packed weights";
+      return "options->w_offsets is set for float weights or packed weights, or w_offsets is given for packed weights "
+             "without offsets";
     case RAPT_BAD_W_CODEBOOK:
       return "options->w_codebook is set for other weights than RAPT_U4, in RAPT_ARITHMETIC_I8, or with packed "
-             "weights";
+             "weights; or w_codebook is given for packed weights without a codebook";
     case RAPT_BAD_X_SCALES:
       return "options->x_scales is null for x of RAPT_I8, or set for another type";
     case RAPT_BAD_X_GROUP:

@@ -105,7 +105,7 @@ class QuantizedWeights {
   float codebook(unsigned q) const {
     if (!is_packed()) return o_.w_codebook[q];
     float number;
-    std::memcpy(&number, w_ + sizeof(PackedHeader) + q * sizeof number, sizeof number);
+    std::memcpy(&number, packed_codebook() + q * sizeof number, sizeof number);
     return number;
   }
 
@@ -115,6 +115,7 @@ class QuantizedWeights {
     return reinterpret_cast<const std::uint8_t *>(of_block(output)) + input / inputs * (4 * block) +
            output % block * 4;
   }
+  const char *packed_codebook() const { return w_ + sizeof(PackedHeader); }
   const char *packed_scales(std::size_t output, std::size_t group) const {
     return of_block(output) + codes_size() + (group * block + output % block) * scale_size();
   }

@@ -46,15 +46,13 @@ Cells cells_of(Graph &graph, Tensor op) {
   if (!numbers || !graph.caches.contains(cache) || step == 0 || keys.view->nb[1] != step ||
       keys.view->nb[3] % step != 0) {
     not_our_bits(
-        "the cache of " + std::string(cache->name) +
-        " is not in RAPT's memory, and its keys are taken in the order of cells: leave --no-kv-offload out");
+        "the cache is not in RAPT's memory, and its keys are taken in the order of cells: leave --no-kv-offload out");
     return {};
   }
   const std::size_t offset = static_cast<std::size_t>(bytes_of(keys.view) - bytes_of(cache));
   CacheNumbers &rows = numbers->at(cache->data, row_count(cache), step);
   if (rows.take_unknown_origin()) {
-    not_our_bits("the state in " + std::string(cache->name) +
-                 " was saved by another process: its keys are numbered in the order of the file");
+    not_our_bits("a state was saved by another process: its keys are numbered in the order of the file");
   }
   const std::size_t sequence_step = extent(op->src[0], 3) > 1 ? keys.view->nb[3] / step : 0;
   const std::size_t last =

@@ -64,12 +64,13 @@ void check_sources(const Backend &backend, Tensor op) {
     if (!source) continue;
     if (place_of(source) == Place::foreign) {
       not_our_bits(text_of(op) + " reads " + source->name +
-                   " from memory of another device: leave -ot, --n-cpu-moe, --fit and -ngl out");
+                   " from memory of another device: leave -ngl, -ot, --n-cpu-moe and --fit out");
     }
     const Tensor root = root_of(source);
     const bool is_copy = root->op == GGML_OP_NONE && std::strncmp(root->name, "RAPT#", 5) == 0;
     if (is_copy || (root->op != GGML_OP_NONE && !backend.computed.contains(root))) {
-      not_our_bits(text_of(op) + " reads " + root->name + ", which another backend has computed");
+      not_our_bits(text_of(op) + " reads " + root->name +
+                   ", which another backend has computed: leave -ngl, -ot, --n-cpu-moe and --fit out");
     }
   }
 }
@@ -101,7 +102,7 @@ enum ggml_status compute_graph(ggml_backend_t b, ggml_cgraph *cgraph) {
       const auto begin = std::chrono::steady_clock::now();
       backend.engine.op_memory.reset();
       const std::size_t done = fused.compute(graph, i);
-      if (log_is_on()) {
+      if (log_is_on() && has_work(nodes[i])) {
         const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
         Times &times = backend.times[host().op_text(nodes[i])];
         times.seconds += time.count(), ++times.calls;

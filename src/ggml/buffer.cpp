@@ -90,24 +90,28 @@ void get_tensor(ggml_backend_buffer_t buffer, Tensor t, void *data, std::size_t 
   }
 }
 
+// Rows of a cache keep their numbers: in another cache, and in a line of bytes that a program keeps for a while.
 bool copy_tensor(ggml_backend_buffer_t buffer, Tensor from, ggml_tensor *to) {
   const Place place = place_of(from);
   if (place != Place::plain && place != Place::host) return false;
   if (!is_contiguous(from) || !is_contiguous(to)) return false;
   const std::size_t bytes = span_bytes(from);
-  CacheNumbers *const source =
+  const Tensor root = root_of(to);
+  const bool is_line = row_count(root) == 1;
+  const CacheNumbers *source =
       place == Place::plain ? of(from->buffer).numbers.find(root_of(from)->data) : nullptr;
-  if (!source || source->row_bytes() != root_of(to)->nb[1]) {
+  const std::size_t step = source ? source->row_bytes() : 0;
+  if (!source || (!is_line && root->nb[1] != step)) {
     set_tensor(buffer, to, from->data, 0, bytes);
     return true;
   }
   std::memcpy(to->data, from->data, bytes);
-  const Tensor root = root_of(to);
-  CacheNumbers &cache = of(buffer).numbers.at(root->data, row_count(root), root->nb[1]);
-  CacheNumbers *const again = of(from->buffer).numbers.find(root_of(from)->data);
+  CacheNumbers &cache =
+      of(buffer).numbers.at(root->data, is_line ? span_bytes(root) / step : row_count(root), step);
+  source = of(from->buffer).numbers.find(root_of(from)->data);  // at() may have moved it
   const Rows rows = rows_between(to, cache, 0, bytes, false),
-             from_rows = rows_between(from, *again, 0, bytes, false);
-  cache.copy(rows.first, std::min(rows.count, from_rows.count), *again, from_rows.first);
+             source_rows = rows_between(from, *source, 0, bytes, false);
+  cache.copy(rows.first, std::min(rows.count, source_rows.count), *source, source_rows.first);
   return true;
 }
 
@@ -115,12 +119,15 @@ bool copy_tensor(ggml_backend_buffer_t buffer, Tensor from, ggml_tensor *to) {
 
 void set_packed(ggml_backend_buffer_t buffer, ggml_tensor *t, const void *data, std::size_t offset,
                 std::size_t size) {
-  if (!packing_of(t)) {
+  if (!is_packable(t)) {
     std::memcpy(bytes_of(t) + offset, data, size);
     return;
   }
   const std::size_t all = span_bytes(t);
-  if (offset == 0 && size == all) return pack(t, static_cast<const std::byte *>(data));
+  if (offset == 0 && size == all) {
+    pack(t, static_cast<const std::byte *>(data));
+    return drop_file_pages(data, size);
+  }
   // Parts are kept until all bytes are there: in order, as a program sends them.
   std::vector<std::byte> &arriving = of(buffer).arriving[t->data];
   if (offset != arriving.size()) {
@@ -141,12 +148,23 @@ void memset_packed(ggml_backend_buffer_t buffer, ggml_tensor *t, std::uint8_t va
 }
 
 void get_packed(ggml_backend_buffer_t, Tensor t, void *data, std::size_t offset, std::size_t size) {
-  if (!packing_of(t)) {
+  if (!is_packable(t)) {
     std::memcpy(data, bytes_of(t) + offset, size);
     return;
   }
   std::memset(data, 0, size);
-  not_our_bits("the packed weight " + std::string(t->name) + " cannot be read back");
+  if (!can_unpack_to_file(t)) {
+    return not_our_bits("the packed weight " + std::string(t->name) +
+                        " cannot be read back: its form in memory has lost the blocks of the file");
+  }
+  const std::size_t bytes = row_bytes(t), first = offset / bytes, last = (offset + size + bytes - 1) / bytes;
+  try {
+    std::vector<std::byte> rows((last - first) * bytes);
+    unpack(t, first, last - first, rows.data());
+    std::memcpy(data, rows.data() + (offset - first * bytes), size);
+  } catch (const std::exception &failure) {
+    say(GGML_LOG_LEVEL_ERROR, std::string("cannot unpack ") + t->name + ": " + failure.what());
+  }
 }
 
 bool copy_packed(ggml_backend_buffer_t buffer, Tensor from, ggml_tensor *to) {

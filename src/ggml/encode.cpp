@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cfloat>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -50,7 +51,8 @@ struct Range {
   float smallest, largest;
 };
 
-// Returns two numbers of which one is NaN if any is.
+// Returns two numbers of which one is NaN if any is. If the smallest is 0, it is the first 0, because both
+// signs are equal.
 Range range_of(const float *x) {
   // Negative numbers become negative integers in the same order. The function is its own inverse.
   const auto ordered = [](std::int32_t bits) { return bits ^ (bits >> 31 & INT32_MAX); };
@@ -60,43 +62,17 @@ Range range_of(const float *x) {
     smallest = key < smallest ? key : smallest;
     largest = key > largest ? key : largest;
   }
-  return {std::bit_cast<float>(ordered(smallest)), std::bit_cast<float>(ordered(largest))};
+  const Range range{std::bit_cast<float>(ordered(smallest)), std::bit_cast<float>(ordered(largest))};
+  return range.smallest == 0 ? Range{*std::find(x, x + size, 0.0f), range.largest} : range;
 }
 
 float magnitude_of(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffU); }
 
+bool is_finite(float x) { return magnitude_of(x) <= FLT_MAX; }
 bool is_finite(std::uint16_t half) { return (half & 0x7fffU) < half_infinity; }
 
-// Returns largest / steps, or the next larger half if `largest` would be more than half a step above `steps`.
-// That happens to subnormal scales. The half is not finite if the scale is too large.
-std::uint16_t scale_of(float largest, float steps) {
-  const std::uint16_t half = float_to_half(largest / steps);
-  const bool too_small = half_to_float(half) * (steps + 0.5f) < largest;
-  return static_cast<std::uint16_t>(half + too_small);
-}
-
-// Returns the largest half that is not above x.
-std::uint16_t rounded_down(float x) {
-  const std::uint16_t half = float_to_half(x);
-  if (!(half_to_float(half) > x)) return half;
-  return static_cast<std::uint16_t>(half & 0x8000U ? half + 1 : half - 1);
-}
-
+// It is not finite if f32 has no number for it. Only scales that f16 rounds to 0 are so small.
 float inverse_of(float scale) { return scale != 0 ? 1 / scale : 0; }
-
-// Rounds (x - offset) * inverse to an integer, ties to even, and limits it to the codes there are. It must be
-// below 2^22: the large number pushes the fraction out of the mantissa. Integers are limited, because
-// compilers would make branches of limits of floats.
-Codes rounded(const float *x, float offset, float inverse, std::int32_t lowest, std::int32_t highest) {
-  constexpr float pushes = 0x1.8p23f;
-  Codes codes;
-  for (std::size_t i = 0; i < size; ++i) {
-    const float pushed = (x[i] - offset) * inverse + pushes;
-    const std::int32_t code = std::bit_cast<std::int32_t>(pushed) - std::bit_cast<std::int32_t>(pushes);
-    codes[i] = static_cast<Byte>(std::min(std::max(code, lowest), highest));
-  }
-  return codes;
-}
 
 Codes all(Byte code) {
   Codes codes;
@@ -104,15 +80,41 @@ Codes all(Byte code) {
   return codes;
 }
 
+// Rounds (x - offset) * inverse + zero to integers, ties up, and limits it to `highest`. No number is below
+// -1/2 before it is rounded, so truncation rounds down. Bytes are limited, because that is one instruction.
+Codes rounded(const float *x, float offset, float inverse, float zero, Byte highest) {
+  if (!is_finite(inverse)) return all(0);
+  Codes codes;
+  for (std::size_t i = 0; i < size; ++i)
+    codes[i] = static_cast<Byte>(static_cast<std::int32_t>((x[i] - offset) * inverse + (zero + 0.5f)));
+  for (Byte &code : codes) code = std::min(code, highest);
+  return codes;
+}
+
+// Rounds x * inverse to integers, ties away from 0. The number added is the largest below 1/2: 1/2 itself
+// would round it up to 1. Sums with ties are halfway between two floats, and are rounded to the integer.
+Codes rounded_away(const float *x, float inverse) {
+  if (!is_finite(inverse)) return all(0);
+  constexpr std::uint32_t below_half = std::bit_cast<std::uint32_t>(0x1.fffffep-2f);
+  Codes codes;
+  for (std::size_t i = 0; i < size; ++i) {
+    const float y = x[i] * inverse;
+    const std::uint32_t sign = std::bit_cast<std::uint32_t>(y) & 0x80000000U;
+    codes[i] = static_cast<Byte>(static_cast<std::int32_t>(y + std::bit_cast<float>(below_half | sign)));
+  }
+  return codes;
+}
+
 void encode(const float *x, BlockQ8_0 &block) {
-  const std::uint16_t scale = scale_of(std::bit_cast<float>(largest_of(magnitudes_of(x))), 127);
-  if (!is_finite(scale)) {
+  const float scale = std::bit_cast<float>(largest_of(magnitudes_of(x))) / 127;
+  const std::uint16_t half = float_to_half(scale);
+  if (!is_finite(half)) {
     store_half(half_nan, block.scale);
     std::memset(block.codes, 0, size);
     return;
   }
-  store_half(scale, block.scale);
-  const Codes codes = rounded(x, 0, inverse_of(half_to_float(scale)), -127, 127);
+  store_half(half, block.scale);
+  const Codes codes = rounded_away(x, inverse_of(scale));
   std::memcpy(block.codes, codes.data(), size);
 }
 
@@ -123,13 +125,11 @@ struct Signed {
 
 // The scale's sign makes the extreme number -steps, because there is no code for +steps.
 Signed signed_codes(const float *x, Byte steps) {
-  const float extreme = extreme_of(x);
-  std::uint16_t scale = scale_of(magnitude_of(extreme), steps);
-  if (!is_finite(scale)) return {half_nan, all(steps)};
-  if (extreme > 0) scale |= 0x8000;
-  Codes codes = rounded(x, 0, inverse_of(half_to_float(scale)), -steps, steps - 1);
-  for (Byte &code : codes) code = static_cast<Byte>(code + steps);
-  return {scale, codes};
+  const float extreme = extreme_of(x) + 0.0f;  // -0 becomes +0
+  const float scale = extreme / -static_cast<float>(steps);
+  const std::uint16_t half = float_to_half(scale);
+  if (!is_finite(half)) return {half_nan, all(steps)};
+  return {half, rounded(x, 0, inverse_of(scale), steps, static_cast<Byte>(2 * steps - 1))};
 }
 
 void encode(const float *x, BlockQ4_0 &block) {
@@ -151,11 +151,10 @@ struct Shifted {
 
 Shifted shifted_codes(const float *x, Byte steps) {
   const Range range = range_of(x);
-  const std::uint16_t offset = rounded_down(range.smallest);
-  const float start = half_to_float(offset);
-  const std::uint16_t scale = scale_of(range.largest - start, steps);
-  if (!is_finite(scale)) return {half_nan, half_nan, all(0)};  // so it is if the offset is not finite
-  return {scale, offset, rounded(x, start, inverse_of(half_to_float(scale)), 0, steps)};
+  const float scale = (range.largest - range.smallest) / static_cast<float>(steps);
+  const std::uint16_t half = float_to_half(scale), offset = float_to_half(range.smallest);
+  if (!is_finite(half) || !is_finite(offset)) return {half_nan, half_nan, all(0)};
+  return {half, offset, rounded(x, range.smallest, inverse_of(scale), 0, steps)};
 }
 
 void encode(const float *x, BlockQ4_1 &block) {
@@ -172,65 +171,57 @@ void encode(const float *x, BlockQ5_1 &block) {
   store_five_bits(result.codes.data(), block.codes, block.high);
 }
 
-// The place of the value of iq4_values nearest to y, for floor(2 y) + 256. Numbers halfway between two values
-// are whole halves, so 2 y may be rounded down. They have the larger value.
-constexpr std::array<Byte, 512> iq4_of_halves = [] {
-  std::array<Byte, 512> places{};
-  for (int i = 0; i < 512; ++i) {
-    for (std::size_t v = 0; v + 1 < iq4_values.size(); ++v)
-      places[static_cast<std::size_t>(i)] += i - 256 >= iq4_values[v] + iq4_values[v + 1];
-  }
-  return places;
+// Numbers halfway between two of iq4_values.
+constexpr auto iq4_borders = [] {
+  std::array<float, iq4_values.size() - 1> borders{};
+  for (std::size_t v = 0; v < borders.size(); ++v)
+    borders[v] = static_cast<float>(iq4_values[v] + iq4_values[v + 1]) / 2;
+  return borders;
 }();
 
+// Places of the values of iq4_values that are nearest to x * inverse, ties up.
 Codes nearest_iq4(const float *x, float inverse) {
-  std::array<std::int32_t, size> places;
-  for (std::size_t i = 0; i < size; ++i) {
-    const auto halves =
-        static_cast<std::int32_t>(2 * x[i] * inverse + 256);  // rounded down, if it is positive
-    places[i] = std::min(std::max(halves, 0), 511);
-  }
   Codes codes;
-  for (std::size_t i = 0; i < size; ++i) codes[i] = iq4_of_halves[static_cast<std::size_t>(places[i])];
+  for (std::size_t i = 0; i < size; ++i) {
+    const float y = x[i] * inverse;
+    std::int32_t place = 0;
+    for (const float border : iq4_borders) place += y >= border;
+    codes[i] = static_cast<Byte>(place);
+  }
   return codes;
 }
 
-// Returns the s that minimises the sum of y^2 (y - s value)^2, where y = x * inverse is at most 127. Four
-// sums are added side by side, so that compilers need not change the order to vectorise.
-float best_scale(const float *x, float inverse, const Codes &codes) {
-  constexpr std::size_t lanes = 4;
-  float products[lanes] = {}, squares[lanes] = {};
-  for (std::size_t i = 0; i < size; i += lanes) {
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      const float y = x[i + lane] * inverse, value = static_cast<float>(iq4_values[codes[i + lane]]);
-      products[lane] += y * y * value * y;
-      squares[lane] += y * y * value * value;
-    }
+// Returns the s that minimises the sum of x^2 (x - s value)^2. Sums are added in order, as ggml adds them.
+float best_scale(const float *x, const Codes &codes) {
+  std::array<float, size> products, squares;
+  for (std::size_t i = 0; i < size; ++i) {
+    const float value = static_cast<float>(iq4_values[codes[i]]), weighted = x[i] * x[i] * value;
+    products[i] = weighted * x[i];
+    squares[i] = weighted * value;
   }
-  return ((products[0] + products[1]) + (products[2] + products[3])) /
-         ((squares[0] + squares[1]) + (squares[2] + squares[3]));
+  float product = 0, square = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    product += products[i];
+    square += squares[i];
+  }
+  return product / square;
 }
 
 constexpr Byte smallest_iq4 = 8;  // iq4_values has no 0, but 1
 
 void encode(const float *x, BlockIQ4_NL &block) {
-  const float extreme = extreme_of(x), first = extreme / static_cast<float>(iq4_values[0]);
-  std::uint16_t scale = float_to_half(first);
+  const float extreme = extreme_of(x);
+  std::uint16_t scale = 0;
   Codes codes = all(smallest_iq4);
-  if (!is_finite(scale)) {
+  if (!is_finite(extreme)) {
     scale = half_nan;
-  } else if (magnitude_of(first) < 0x1p-30f) {  // keeps 1 / first finite, and is far below what f16 has
-    scale = 0;
-  } else {
-    const float inverse = 1 / first;
-    scale = float_to_half(first * best_scale(x, inverse, nearest_iq4(x, inverse)));
-    const float rounded_scale = half_to_float(scale);
-    if (rounded_scale == 0) {
-      scale = 0;
-    } else if (!is_finite(scale)) {
-      scale = half_nan;
+  } else if (magnitude_of(extreme) >= 1e-15f) {  // ggml's limit; below it, squares could become 0
+    const Codes nearest = nearest_iq4(x, 1 / (extreme / static_cast<float>(iq4_values[0])));
+    scale = float_to_half(best_scale(x, nearest));
+    if (is_finite(scale)) {
+      codes = nearest;
     } else {
-      codes = nearest_iq4(x, 1 / rounded_scale);
+      scale = half_nan;
     }
   }
   store_half(scale, block.scale);

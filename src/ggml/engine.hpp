@@ -58,8 +58,7 @@ class Scratch {
 
 class Engine {
  public:
-  Scratch op_memory;     // until the op ends
-  Scratch graph_memory;  // until the graph ends
+  Scratch op_memory;  // until the op ends
 
   void set_threads(std::size_t threads) {
     threads_ = std::clamp<std::size_t>(threads, 1, std::max<std::size_t>(1, Pool::largest_parts()));

@@ -51,20 +51,23 @@ void unpack_row(ggml_type type, const void *row, std::size_t n, std::uint8_t *co
 bool can_decode(ggml_type type);  // F32, F16, BF16 and the types with a format
 void decode_row(ggml_type type, const void *row, std::size_t n, float *y);
 
-// Rounds f32 to F32, F16 and BF16 as rapt_convert_f32_to_* does. A block first gets its scale d:
+// Rounds f32 to F32, F16 and BF16 as rapt_convert_f32_to_* does. Blocks of finite numbers get the bytes of
+// ggml's reference encoder on x86-64, because programs compare backends with it. A block first gets its scale
+// d:
 //
 //   Q8_0         m / 127, where m is the block's largest |x|
 //   Q4_0, Q5_0   e / -8 and e / -16, where e is the first x whose magnitude is m
-//   Q4_1, Q5_1   (largest x - offset) / 15 and / 31, where the offset is the smallest x, rounded down
-//   IQ4_NL       what minimises the error, weighted by x^2, of the codes that e / -127 gives
+//   Q4_1, Q5_1   (largest x - smallest x) / 15 and / 31; the offset is the smallest x
+//   IQ4_NL       what minimises the error, weighted by x^2, of the codes that e / -127 gives; 0 if m < 1e-15
 //
-// d is rounded to f16. Subnormal scales are coarse: except in IQ4_NL, d is the next larger half if m would be
-// cut off. Then each element gets the code of the nearest number; those of Q8_0 are -127 to 127. So
-// |error| <= d (1/2 + 2^-14), with two exceptions. In Q4_0 and Q5_0, elements near -e have up to 3/2 d,
-// because there is no code for them. In IQ4_NL, codes are 9 to 24 d apart, and end at -127 d and 113 d.
+// Each element gets the code nearest to (x - offset) / d, or to x / (e / -127), and the largest code if there
+// is none so large. Ties go away from 0 in Q8_0, and up in other types. Only then are d and the offset
+// rounded to f16. So |error| <= |d| / 2 + |code| |f16(d) - d| + |f16(offset) - offset|, except near -e and in
+// IQ4_NL. If d is not 0 but 1 / d overflows, all bits of codes are 0. If m < 1e-15, IQ4_NL's codes are those
+// of 1.
 //
 // A block becomes NaN, in scale and offset, if it has an infinity or a NaN, or if its scale or offset is too
-// large for f16. Zeros of both signs become +0 in blocks.
+// large for f16. A scale of 0 may be -0, so zeros may change their sign.
 bool can_encode(ggml_type type);  // F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL
 void encode_row(ggml_type type, const float *x, std::size_t n, void *row);
 

@@ -34,11 +34,6 @@ bool is_row(Tensor t, Tensor of) {
   return t->type == GGML_TYPE_F32 && t->ne[0] == of->ne[0] && row_count(t) == 1 && has_dense_rows(t);
 }
 
-bool is_view(Tensor t) {
-  return t->op == GGML_OP_NONE || t->op == GGML_OP_RESHAPE || t->op == GGML_OP_VIEW ||
-         t->op == GGML_OP_PERMUTE || t->op == GGML_OP_TRANSPOSE;
-}
-
 // The source of a sum or product that is not `known`.
 Tensor other_source(Tensor op, Tensor known) { return op->src[0] == known ? op->src[1] : op->src[0]; }
 
@@ -117,7 +112,7 @@ std::size_t FusedGraph::compute_layers(Graph &graph, std::size_t i) const {
   std::size_t end = i + 1;
   for (std::size_t next = end; graph.engine.threads() > 1 && next < nodes_.size(); ++next) {
     const Tensor other = nodes_[next];
-    if (is_view(other)) continue;
+    if (!has_work(other)) continue;
     if (!is_computed(next) || other->op != GGML_OP_MUL_MAT || other->src[1] != x ||
         is_only_for(next, next + 1))
       break;

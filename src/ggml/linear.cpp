@@ -32,7 +32,11 @@ class Weights {
  public:
   explicit Weights(Tensor w) : w_(w), packing_(is_packed(w) ? packing_of(w) : std::nullopt) {
     layer_ = packing_ ? packing_->options : layer_of(w);
-    if (!packing_ && !is_float(w)) unpacked_.resize(extent(w, 2) * extent(w, 3));
+    if (packing_ || is_float(w)) return;
+    unpacked_.resize(extent(w, 2) * extent(w, 3));
+    say_once(
+        GGML_LOG_LEVEL_WARN,
+        "some weights are not in RAPT's memory, and are unpacked for each use: leave -ngl, -ot and --n-cpu-moe out");
   }
 
   // Unpacks matrix i where that is needed, so that set() may be called.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -95,6 +96,25 @@ Memory system_memory() {
     }
   }
   return memory;
+}
+
+void drop_file_pages(const void *data, std::size_t bytes) {
+  constexpr std::uintptr_t page = 4096;
+  const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
+  const std::uintptr_t last = (reinterpret_cast<std::uintptr_t>(data) + bytes) / page * page;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; first < last && std::getline(maps, line);) {
+    unsigned long begin = 0, end = 0, offset = 0, inode = 0;
+    char rights[5] = {}, device[12] = {};
+    if (std::sscanf(line.c_str(), "%lx-%lx %4s %lx %11s %lu", &begin, &end, rights, &offset, device,
+                    &inode) != 6)
+      continue;
+    if (end <= first) continue;
+    if (begin <= first && last <= end && inode != 0 && rights[1] == '-') {
+      madvise(reinterpret_cast<void *>(first), last - first, MADV_DONTNEED);
+    }
+    return;
+  }
 }
 
 }  // namespace rapt_ggml

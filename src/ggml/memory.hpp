@@ -31,4 +31,8 @@ struct Memory {
 // device where a model seems not to fit.
 Memory system_memory();
 
+// Takes pages of a read-only file mapping out of this process, once they have been read: the file's cache keeps them. Other
+// memory is left alone.
+void drop_file_pages(const void *data, std::size_t bytes);
+
 }  // namespace rapt_ggml

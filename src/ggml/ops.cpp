@@ -89,6 +89,11 @@ bool supports(Tensor op) {
          row->supports(op);
 }
 
+bool has_work(Tensor op) {
+  const Op *const row = row_of_op(op->op);
+  return !row || row->compute;
+}
+
 void compute(Graph &graph, ggml_tensor *op) {
   const Op *const row = row_of_op(op->op);
   if (!row) throw Failure("no such op");

@@ -8,6 +8,9 @@ namespace rapt_ggml {
 // Whether the plugin computes this op, with these types, shapes and parameters.
 bool supports(Tensor op);
 
+// Whether an op does more than to name a part of a tensor.
+bool has_work(Tensor op);
+
 // Computes the op. Throws Failure where it cannot.
 void compute(Graph &graph, ggml_tensor *op);
 

@@ -32,8 +32,12 @@ void say(enum ggml_log_level level, const std::string &sentence) {
 
 void say_once(enum ggml_log_level level, const std::string &sentence) {
   {
+    std::string key;  // without numbers: what is true of a layer is true of the others
+    for (const char c : sentence) {
+      if (c < '0' || c > '9') key += c;
+    }
     const std::lock_guard lock(mutex);
-    if (!said.insert(sentence).second) return;
+    if (!said.insert(key).second) return;
   }
   say(level, sentence);
 }

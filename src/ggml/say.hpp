@@ -17,7 +17,7 @@ struct Failure : std::runtime_error {
 
 void say(enum ggml_log_level level, const std::string &sentence);
 
-// Says each sentence once for a model: say_all_again() forgets what was said.
+// Says each sentence once for a model, whatever numbers are in it. say_all_again() forgets what was said.
 void say_once(enum ggml_log_level level, const std::string &sentence);
 void say_all_again();
 

@@ -223,36 +223,41 @@ bool has_all_numbers(const Mask &mask, std::size_t b, const RowNumber *cells, st
   return true;
 }
 
+// Whether a sight was made for cells that look the same.
+bool has_cells(const Sight &sight, const Cells &cells, std::size_t keys, std::size_t batch) {
+  if (sight.before.size() != (cells.cache ? batch * keys : 0)) return false;
+  if (sight.first_row != cells.first_row || sight.sequence_step != cells.sequence_step) return false;
+  for (std::size_t b = 0; b < batch && cells.cache; ++b) {
+    const RowNumber *const first = cells.cache->row(cells.first_row + b * cells.sequence_step);
+    if (!std::equal(first, first + keys, sight.before.begin() + static_cast<std::ptrdiff_t>(b * keys)))
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::shared_ptr<const Sight> sight_of(Graph &graph, Tensor op, const Cells &cells) {
   const Tensor q = op->src[0], k = op->src[1], mask_tensor = op->src[3];
   const std::size_t queries = extent(q, 1), keys = extent(k, 1), batch = extent(q, 3);
-  std::vector<RowNumber> before;
-  std::vector<std::uint32_t> fresh;
-  if (cells.cache) {
-    for (std::size_t b = 0; b < batch; ++b) {
-      const RowNumber *const first = cells.cache->row(cells.first_row + b * cells.sequence_step);
-      before.insert(before.end(), first, first + keys);
-    }
-    fresh = cells.cache->fresh();
-  }
+  const std::vector<std::uint32_t> fresh = cells.cache ? cells.cache->fresh() : std::vector<std::uint32_t>();
   for (const std::shared_ptr<const Sight> &known : graph.sights) {
-    if (known->mask != mask_tensor || known->before != before || known->fresh != fresh ||
-        known->first_row != cells.first_row || known->sequence_step != cells.sequence_step) {
+    if (known->mask != mask_tensor || known->fresh != fresh || !has_cells(*known, cells, keys, batch))
       continue;
-    }
     for (std::size_t i = 0; i < fresh.size(); ++i) cells.cache->row(fresh[i])->number = known->numbers[i];
     if (cells.cache) cells.cache->forget_fresh();
     return known;
   }
 
-  const std::shared_ptr<const Mask> mask = mask_of(graph, mask_tensor);
   auto made = std::make_shared<Sight>();
   made->mask = mask_tensor;
-  made->before = std::move(before);
   made->fresh = fresh;
   made->first_row = cells.first_row, made->sequence_step = cells.sequence_step;
+  for (std::size_t b = 0; b < batch && cells.cache; ++b) {
+    const RowNumber *const first = cells.cache->row(cells.first_row + b * cells.sequence_step);
+    made->before.insert(made->before.end(), first, first + keys);
+  }
+  const std::shared_ptr<const Mask> mask = mask_of(graph, mask_tensor);
   // Without a cache, keys are those of the batch: each query brings its own, and sees keys of its own sequence only.
   CacheNumbers own(cells.cache || queries != keys ? 0 : batch * keys, 1);
   Cells counted = cells;
@@ -264,8 +269,8 @@ std::shared_ptr<const Sight> sight_of(Graph &graph, Tensor op, const Cells &cell
     if (counted.cache->fresh().size() == queries * batch) {
       number_fresh(*counted.cache, counted, *mask, queries, keys);
     } else if (!counted.cache->fresh().empty()) {
-      not_our_bits("the keys of " + std::string(op->name) +
-                   " were not written by its own queries: they are taken in the order of cells");
+      not_our_bits(
+          "keys were not written by the queries of their batch: they are taken in the order of cells");
       counted.cache->forget_fresh();
     }
     for (const std::uint32_t row : fresh) made->numbers.push_back(cells.cache->row(row)->number);
@@ -274,8 +279,7 @@ std::shared_ptr<const Sight> sight_of(Graph &graph, Tensor op, const Cells &cell
     const RowNumber *numbers =
         counted.cache ? counted.cache->row(counted.first_row + b * counted.sequence_step) : nullptr;
     if (numbers && !has_all_numbers(*mask, b, numbers, keys)) {
-      not_our_bits("keys of " + std::string(op->name) +
-                   " have no numbers: they are taken in the order of cells");
+      not_our_bits("keys of the cache have no numbers: they are taken in the order of cells");
       numbers = nullptr;
     }
     made->sequences.push_back(groups_of(mask->plane(b, 0), numbers, queries, keys));

@@ -20,6 +20,9 @@ declare -A how=(
   ['./tests/run']="runs this test"
   ['apt-get install cmake make g++ binutils pkg-config libxsimd-dev libcli11-dev nlohmann-json3-dev libfmt-dev']=packages
   ['cmake --preset release && cmake --build --preset release -j $(nproc)']=run
+  ['cmake --preset release -DRAPT_GGML=../llama.cpp && cmake --build --preset release -j $(nproc)']="needs a llama.cpp tree; the tests with the label ggml do the same"
+  ['GGML_BACKEND_PATH=$PWD/build/release/libggml-rapt.so llama-cli -m model.gguf -fa on']="needs a model and llama.cpp"
+  ['tests/ggml/table model.gguf build/release/libggml-rapt.so']="needs a model and npm"
   ['cmake --install build/release --prefix /usr/local']=run
   ['cc app.c $(pkg-config --cflags --libs rapt) -o app && ./app']=output
   ['build/release/decoder --isa scalar']=decoder

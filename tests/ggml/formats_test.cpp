@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "ggml/block_oracle.hpp"
+#include "ggml/blocks.hpp"
 #include "ggml/halves.hpp"
 #include "ggml/host_types.hpp"
 #include "support/bits.hpp"
@@ -309,99 +310,199 @@ bool encodes_blocks(ggml_type type) { return can_encode(type) && !float_type(typ
 
 struct Numbers {
   const char *name;
-  std::function<double(Random &)> draw;
+  std::function<double(Random &, std::size_t)> draw;  // of element i of the row
 };
+
+float multiple_of_half(Random &r, int limit) {
+  return static_cast<float>(r.below(static_cast<std::size_t>(4 * limit + 1))) / 2 - static_cast<float>(limit);
+}
+
+// Where scales are 1, which is the case in blocks that have their type's extreme, elements are ties.
+template <int limit>
+double tie(Random &r, std::size_t) {
+  return double{multiple_of_half(r, limit)};
+}
+
+template <int limit>
+double beside_tie(Random &r, std::size_t) {
+  const float number = multiple_of_half(r, limit);
+  return double{r.one_in(3) ? number : std::nextafter(number, r.one_in(2) ? 0.0f : 2 * number)};
+}
+
+template <int limit>
+double positive_tie(Random &r, std::size_t) {
+  return static_cast<double>(r.below(2 * limit + 1)) / 2;
+}
+
 const Numbers all_numbers[] = {
-    {"normal", [](Random &r) { return r.gaussian(); }},
-    {"uniform", [](Random &r) { return 2 * r.uniform() - 1; }},
-    {"outliers", [](Random &r) { return r.gaussian() * (r.one_in(40) ? 30 : 1); }},
-    {"one sign", [](Random &r) { return -3 - r.uniform(); }},
-    {"far from 0", [](Random &r) { return 100 + r.uniform(); }},
-    {"large", [](Random &r) { return 60000 * (2 * r.uniform() - 1); }},
-    {"small", [](Random &r) { return 1e-4 * r.gaussian(); }},
-    {"smaller", [](Random &r) { return 1e-6 * r.gaussian(); }},
-    {"tiny", [](Random &r) { return 1e-12 * r.gaussian(); }},
-    {"few", [](Random &r) { return r.one_in(20) ? r.gaussian() : 0.0; }},
-    {"integers", [](Random &r) { return static_cast<double>(r.below(17)) - 8; }},
-    {"both signs", [](Random &r) { return r.one_in(2) ? 1.0 : -1.0; }},
+    {"normal", [](Random &r, auto) { return r.gaussian(); }},
+    {"uniform", [](Random &r, auto) { return 2 * r.uniform() - 1; }},
+    {"outliers", [](Random &r, auto) { return r.gaussian() * (r.one_in(40) ? 30 : 1); }},
+    {"one outlier", [](Random &r, auto i) { return r.gaussian() * (i % 32 == i / 32 % 32 ? 1000 : 1); }},
+    {"one sign", [](Random &r, auto) { return -3 - r.uniform(); }},
+    {"far from 0", [](Random &r, auto) { return 100 + r.uniform(); }},
+    {"large", [](Random &r, auto) { return 60000 * (2 * r.uniform() - 1); }},
+    {"small", [](Random &r, auto) { return 1e-4 * r.gaussian(); }},
+    {"smaller", [](Random &r, auto) { return 1e-6 * r.gaussian(); }},
+    {"tiny", [](Random &r, auto) { return 1e-12 * r.gaussian(); }},
+    {"near IQ4_NL's limit", [](Random &r, auto) { return 1e-15 * (r.uniform() + 0.01); }},
+    {"few", [](Random &r, auto) { return r.one_in(20) ? r.gaussian() : 0.0; }},
+    {"integers", [](Random &r, auto) { return static_cast<double>(r.below(17)) - 8; }},
+    {"both signs", [](Random &r, auto) { return r.one_in(2) ? 1.0 : -1.0; }},
+    {"constants",
+     [](Random &, auto i) { return (i % 64 < 32 ? 1 : -1) * static_cast<double>(i / 32 + 1) / 7; }},
+    {"zeros", [](Random &r, auto) { return r.one_in(2) ? 0.0 : -0.0; }},
+    {"zeros first", [](Random &r, auto) { return r.one_in(3)   ? r.uniform()
+                                                 : r.one_in(2) ? 0.0
+                                                               : -0.0; }},
+    {"subnormal", [](Random &r, auto) { return 0x1p-130 * r.gaussian(); }},
+    {"of a few bits",
+     [](Random &r, auto) { return 0x1p-149 * static_cast<double>(r.below(41)) - 0x1.4p-145; }},
+    {"subnormal scales", [](Random &r, auto) { return 0x1p-125 * r.gaussian(); }},
+    // The scales' last bits, which depend on the order of the sums, decide what f16 rounds them to.
+    {"scales of IQ4_NL between two halves",
+     [](Random &r, auto) { return (1 + 0x1p-11) * iq4_values[r.below(16)]; }},
+    {"ties of Q8_0, IQ4_NL", tie<127>},
+    {"ties of Q4_0", tie<8>},
+    {"ties of Q5_0", tie<16>},
+    {"ties of Q4_1", positive_tie<15>},
+    {"ties of Q5_1", positive_tie<31>},
+    {"beside ties of Q8_0, IQ4_NL", beside_tie<127>},
+    {"beside ties of Q4_0", beside_tie<8>},
+    {"beside ties of Q5_0", beside_tie<16>},
+};
+const Numbers too_large[] = {
+    {"near the largest scales", [](Random &r, auto) { return 2e6 * r.gaussian(); }},
+    {"near the largest scale of Q8_0, IQ4_NL", [](Random &r, auto) { return 8.4e6 * (2 * r.uniform() - 1); }},
+    {"near the largest offset",
+     [](Random &r, auto i) { return 65518 + static_cast<double>(i / 32 % 4) + r.uniform(); }},
+    {"huge", [](Random &r, auto) { return 1e25 * r.gaussian(); }},
+    {"largest", [](Random &r, auto) { return double{FLT_MAX} * (2 * r.uniform() - 1); }},
 };
 
 Floats drawn(const Numbers &numbers, std::size_t n) {
   Random random(n);
   Floats x(n);
-  for (float &number : x) number = static_cast<float>(numbers.draw(random));
+  for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<float>(numbers.draw(random, i));
   return x;
 }
 
-// Returns the number of the code that is nearest to x, by trying all of them. `block` is a copy, whose codes
-// change.
-double nearest_number(const Type &type, Bytes block, double x) {
-  double best = infinity;
-  const std::size_t codes = type.type == GGML_TYPE_Q8_0 ? 255 : 32;
-  for (std::size_t code = 0; code < codes; ++code) {
-    if (type.type == GGML_TYPE_Q8_0) {
-      block[2] = static_cast<std::uint8_t>(code - 127);
-    } else {  // input 0 is in a low half, and in the first fifth bit, where there is one
-      const std::size_t first = type.bytes - 16;
-      block[first] = code % 16;
-      if (type.type == GGML_TYPE_Q5_0 || type.type == GGML_TYPE_Q5_1) {
-        block[first - 4] = static_cast<std::uint8_t>(code / 16);
-      } else if (code > 15) {
-        break;
-      }
-    }
-    const BlockElement element = element_of_block(type.type, block.data(), 0);
-    const double number = double{element.scale} * element.integer + double{element.offset};
-    if (std::abs(number - x) < std::abs(best - x)) best = number;
+// What a block's elements are divided by, and the offset, before they are rounded to f16, from the
+// definitions in formats.hpp.
+struct Unrounded {
+  double step, offset = 0;
+};
+Unrounded unrounded(ggml_type type, const float *x) {
+  double extreme = 0;
+  for (std::size_t i = 0; i < 32; ++i) {
+    if (std::abs(double{x[i]}) > std::abs(extreme)) extreme = double{x[i]};
   }
-  return best;
+  const double smallest = double{*std::min_element(x, x + 32)},
+               largest = double{*std::max_element(x, x + 32)};
+  switch (type) {
+    case GGML_TYPE_Q8_0:
+      return {std::abs(extreme) / 127};
+    case GGML_TYPE_Q4_0:
+      return {extreme / -8};
+    case GGML_TYPE_Q5_0:
+      return {extreme / -16};
+    case GGML_TYPE_IQ4_NL:
+      return {extreme / -127};
+    default:
+      return {(largest - smallest) / (type == GGML_TYPE_Q4_1 ? 15 : 31), smallest};
+  }
 }
 
-TEST_CASE("each element gets the nearest code, within half a step") {
+// Returns the integer of this type that is nearest to y.
+double nearest_integer(ggml_type type, double y) {
+  if (type != GGML_TYPE_IQ4_NL) {
+    const double last = type == GGML_TYPE_Q4_0 ? 7 : type == GGML_TYPE_Q5_0 ? 15 : 127;
+    return std::min(std::round(y), last);
+  }
+  double nearest = infinity;
+  for (const std::int8_t value : iq4_values) {
+    if (std::abs(value - y) < std::abs(nearest - y)) nearest = value;
+  }
+  return nearest;
+}
+
+double rounding_of_half(double x) { return std::abs(x) * 0x1p-11 + 0x1p-25; }
+
+// Scales that f16 rounds to 0 are left out: what their codes are does not matter.
+TEST_CASE("each element gets the code nearest to the unrounded scale's, and scales are rounded once") {
   for_each_type(encodes_blocks, [](const Type &type) {
     for (const Numbers &numbers : all_numbers) {
       CAPTURE(std::string(numbers.name));
       const Floats x = drawn(numbers, 32 * 64);
       const Bytes row = encode(type.type, x);
-      std::size_t not_nearest = 0, too_far = 0;
-      for (std::size_t i = 0; i < x.size(); ++i) {
-        const std::uint8_t *block = &row[i / 32 * type.bytes];
-        const BlockElement element = element_of_block(type.type, block, i % 32);
-        const double number = double{element.scale} * element.integer + double{element.offset};
-        const double error = std::abs(number - double{x[i]}), d = std::abs(double{element.scale});
-        const double nearest = nearest_number(type, Bytes(block, block + type.bytes), double{x[i]});
-        not_nearest += error > std::abs(nearest - double{x[i]}) + d * 0x1p-14;
-        double steps = 0.5;
-        const bool two_signs = type.type == GGML_TYPE_Q4_0 || type.type == GGML_TYPE_Q5_0;
-        if (two_signs && element.integer == (type.type == GGML_TYPE_Q4_0 ? 7 : 15)) steps = 1.5;
-        if (type.type != GGML_TYPE_IQ4_NL) too_far += error > d * (steps + 0x1p-14);
+      std::size_t wrong_scale = 0, wrong_offset = 0, not_nearest = 0, too_far = 0;
+      for (std::size_t block = 0; block < x.size() / 32; ++block) {
+        const Unrounded want = unrounded(type.type, &x[block * 32]);
+        if (std::abs(want.step) < 0x1p-26) continue;
+        double step = want.step, product = 0, square = 0;
+        for (std::size_t i = 0; i < 32; ++i) {
+          const double number = double{x[block * 32 + i]};
+          const BlockElement element = element_of_block(type.type, &row[block * type.bytes], i);
+          const double y = (number - want.offset) / want.step, integer = element.integer;
+          not_nearest += std::abs(integer - y) > std::abs(nearest_integer(type.type, y) - y) + 0x1p-14;
+          product += number * number * number * integer;
+          square += number * number * integer * integer;
+        }
+        if (type.type == GGML_TYPE_IQ4_NL) step = product / square;
+        for (std::size_t i = 0; i < 32; ++i) {
+          const BlockElement element = element_of_block(type.type, &row[block * type.bytes], i);
+          const double number = double{x[block * 32 + i]}, scale = double{element.scale};
+          wrong_scale += std::abs(scale - step) > rounding_of_half(step) + std::abs(step) * 0x1p-18;
+          wrong_offset += std::abs(double{element.offset} - want.offset) > rounding_of_half(want.offset);
+          const bool largest = (type.type == GGML_TYPE_Q4_0 && element.integer == 7) ||
+                               (type.type == GGML_TYPE_Q5_0 && element.integer == 15);
+          const double bound = std::abs(step) * (largest ? 1 : 0.5) * (1 + 0x1p-14) +
+                               std::abs(element.integer) * std::abs(scale - step) +
+                               std::abs(double{element.offset} - want.offset);
+          const double decoded = scale * element.integer + double{element.offset};
+          if (type.type != GGML_TYPE_IQ4_NL) too_far += std::abs(decoded - number) > bound * (1 + 0x1p-20);
+        }
       }
+      CHECK(wrong_scale == 0);
+      CHECK(wrong_offset == 0);
       CHECK(not_nearest == 0);
       CHECK(too_far == 0);
     }
   });
 }
 
-double rms_error(ggml_type type, const Bytes &row, const Floats &x) {
-  const Floats y = decode(type, row);
-  double sum = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) sum += std::pow(double{y[i]} - double{x[i]}, 2);
-  return std::sqrt(sum / static_cast<double>(x.size()));
-}
-
-TEST_CASE("the error is not above the host's") {
-  if (!has_host_types("the host's errors")) return;
+// Compilers may fuse operations of the host's encoder, as they do for arm64, and blocks are not defined there
+// if 1 / d overflows. ggml does not set the codes of IQ4_NL below its limit.
+#ifdef __x86_64__
+TEST_CASE("encoded blocks have the bytes of the host's reference") {
+  if (!has_host_types("the host's encoders")) return;
   for_each_type(encodes_blocks, [](const Type &type) {
-    for (const Numbers &numbers : all_numbers) {
+    const auto check = [&](const Numbers &numbers) {
       CAPTURE(std::string(numbers.name));
-      const Floats x = drawn(numbers, 32 * 4096);
-      Bytes host(x.size() / 32 * type.bytes);
+      const Floats x = drawn(numbers, 32 * native_or_emulated<std::size_t>(8192, 64));
+      const Bytes row = encode(type.type, x);
+      Bytes host(row.size());
       host_type(type.type).from_float_ref(x.data(), host.data(), static_cast<std::int64_t>(x.size()));
-      const double error = rms_error(type.type, encode(type.type, x), x);
-      CHECK(error <= 1.01 * rms_error(type.type, host, x));
-    }
+      std::size_t wrong = 0;
+      for (std::size_t block = 0; block < row.size(); block += type.bytes) {
+        bool finite = true, nans = true;
+        for (const std::size_t place : type.halves) {
+          finite = finite && std::isfinite(half_to_float(load_half(&host[block + place])));
+          nans = nans && std::isnan(half_to_float(load_half(&row[block + place])));
+        }
+        const float *first = &x[block / type.bytes * 32];
+        const bool no_codes =
+            type.type == GGML_TYPE_IQ4_NL &&
+            std::all_of(first, first + 32, [](float number) { return std::abs(number) < 1e-15f; });
+        wrong += finite ? std::memcmp(&row[block], &host[block], no_codes ? 2 : type.bytes) != 0 : !nans;
+      }
+      CHECK(wrong == 0);
+    };
+    for (const Numbers &numbers : all_numbers) check(numbers);
+    for (const Numbers &numbers : too_large) check(numbers);
   });
 }
+#endif
 
 // Numbers that a block has exactly, its extreme among them, come back.
 TEST_CASE("decoded blocks are encoded as they were") {
@@ -423,18 +524,18 @@ TEST_CASE("published bits of encoded rows") {
   for_each_type(encodes_blocks, [&](const Type &type) {
     std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a
     for (const Numbers &numbers : all_numbers) {
-      for (const std::uint8_t byte : encode(type.type, drawn(numbers, 32 * 64)))
+      for (const std::uint8_t byte : encode(type.type, drawn(numbers, 32 * 256)))
         hash = (hash ^ byte) * 0x100000001b3U;
     }
     hashes.append(type.name).append(" ").append(hex(hash, 8)).append("\n");
   });
   CHECK(hashes ==
-        "Q8_0 0x06ab17f7b1dd573f\n"
-        "Q4_0 0xca872bcd6aa8daf7\n"
-        "Q4_1 0x275ad7b9780b5885\n"
-        "Q5_0 0x960413b002075194\n"
-        "Q5_1 0x1716bc525d315802\n"
-        "IQ4_NL 0xe7f6b0dc4a6e8b5b\n");
+        "Q8_0 0x3c1175f92e5912e5\n"
+        "Q4_0 0x841899621daea3af\n"
+        "Q4_1 0x51221cf4831eb157\n"
+        "Q5_0 0xee5f153a1de9140f\n"
+        "Q5_1 0x5322144b23107835\n"
+        "IQ4_NL 0xeba0ac46937c902c\n");
 }
 
 // ---- special values ---------------------------------------------------------------------------------------
@@ -481,18 +582,15 @@ TEST_CASE("the largest scales") {
   CHECK(std::isnan(alone(GGML_TYPE_Q4_1, -65520.0f)));
   CHECK(alone(GGML_TYPE_Q5_1, 31 * 65504.0f) == 31 * 65504.0f);
   CHECK(std::isnan(alone(GGML_TYPE_Q5_1, 31 * 65520.0f)));
-  // An offset is rounded down: 65504 is an offset of numbers above it.
-  const Floats above(32, 70000.0f);
-  CHECK(decode(GGML_TYPE_Q4_1, encode(GGML_TYPE_Q4_1, above))[0] == doctest::Approx(70000.0f).epsilon(1e-4));
 }
 
-TEST_CASE("zeros become +0, and numbers too small for a scale become 0") {
+TEST_CASE("zeros become zeros, and numbers too small for a scale become 0") {
   for_each_type(encodes_blocks, [](const Type &type) {
     for (const float number : {0.0f, -0.0f, FLT_TRUE_MIN, -FLT_TRUE_MIN, FLT_MIN, 1e-20f}) {
       CAPTURE(number);
       const Floats y = decode(type.type, encode(type.type, Floats(32, number)));
       for (const float decoded : y) CHECK(std::abs(decoded - number) <= 0x1p-24f);
-      if (number == 0) CHECK(differences(y, Floats(32, 0.0f)) == 0);
+      if (number == 0) CHECK(*std::max_element(y.begin(), y.end()) == 0);
     }
   });
 }

@@ -58,6 +58,7 @@ Outcome in_child(const std::function<bool(std::FILE *)> &body) {
   const pid_t child = fork();
   if (child == 0) {
     dup2(fileno(errors), STDERR_FILENO);
+    setenv("RAPT_GGML_STRICT", "1", 0);   // what would bring somebody else's bits ends the process
     setenv("GGML_NO_BACKTRACE", "1", 0);  // its debugger's output hides the message
     const bool passed = body(out);
     std::fflush(out);

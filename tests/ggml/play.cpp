@@ -88,11 +88,26 @@ void Play::evaluate_all(const std::vector<Next> &batch) {
     after.push_back(h);
   }
   copied_to_ = 0;
-  const int status =
-      evaluate_in_parts(context_.get(), settings_, entries, [&](std::size_t i, std::span<const float> l) {
-        records_[batch[i].sequence].emplace_back(std::move(after[i]), Logits(l.begin(), l.end()));
-      });
-  if (status != 0) fail("llama_decode returns " + std::to_string(status));
+  std::size_t done = 0;
+  const auto keep = [&](std::size_t i, std::span<const float> l) {
+    records_[batch[i].sequence].emplace_back(std::move(after[i]), Logits(l.begin(), l.end()));
+    ++done;
+  };
+  const int status = evaluate_in_parts(context_.get(), settings_, entries, keep);
+  if (status == 1 && may_be_full_) {
+    full_ = true;
+    for (; done < batch.size(); ++done) history_[batch[done].sequence].pop_back();
+  } else if (status != 0) {
+    fail("llama_decode returns " + std::to_string(status));
+  }
+}
+
+bool Play::make_room() {
+  if (!full_) return false;
+  const auto shorter = [](const auto &a, const auto &b) { return a.second.size() < b.second.size(); };
+  remove(std::max_element(history_.begin(), history_.end(), shorter)->first);
+  full_ = false;
+  return true;
 }
 
 // llama.cpp copies between streams only when it next decodes: until then, states have other numbers.
@@ -105,6 +120,7 @@ bool Play::roll_back(char sequence, int n) {
   auto *memory = llama_get_memory(context_.get());
   Tokens &h = history_[sequence];
   const auto keep = static_cast<llama_pos>(h.size()) - n;
+  if (keep < 0) return false;
   const int window = llama_model_n_swa(model_);
   if (window > 0 && llama_memory_seq_pos_min(memory, id(sequence)) > std::max(0, keep - window)) return false;
   if (!llama_memory_seq_rm(memory, id(sequence), keep, -1)) fail("llama_memory_seq_rm returns false");
@@ -150,9 +166,15 @@ void Play::restore(char sequence, const std::vector<std::uint8_t> &state, const 
   end_copy();
   if (!problem_.empty()) return;
   const Tokens copy = tokens;  // may be a sequence's own
-  if (llama_state_seq_set_data(context_.get(), state.data(), state.size(), id(sequence)) == 0)
-    return fail("llama_state_seq_set_data returns 0");
-  history_[sequence] = copy;
+  history_[sequence].clear();  // also where there is no room for the state
+  if (llama_state_seq_set_data(context_.get(), state.data(), state.size(), id(sequence)) != 0) {
+    history_[sequence] = copy;
+  } else if (may_be_full_) {
+    remove(sequence);  // half of it may be there
+    full_ = true;
+  } else {
+    fail("llama_state_seq_set_data returns 0");
+  }
 }
 
 void Play::move_to_new_context() {

@@ -45,6 +45,9 @@ class Play {
   void shift(char sequence, int keep, int n);
   std::vector<std::uint8_t> save(char sequence);
   void restore(char sequence, const std::vector<std::uint8_t> &state, const Tokens &tokens);
+  // From now on a batch or a state for which there is no room is no error. make_room() then removes the longest sequence.
+  void may_be_full() { may_be_full_ = true; }
+  bool make_room();
   // Continues in a new context, with the state of this one.
   void move_to_new_context();
 
@@ -71,6 +74,7 @@ class Play {
   Context context_;
   std::map<char, Tokens> history_;
   std::map<char, std::vector<std::pair<Tokens, Logits>>> records_;
+  bool may_be_full_ = false, full_ = false;
   char copied_to_ = 0;  // since the last evaluation
   std::string problem_;
 };

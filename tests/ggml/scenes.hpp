@@ -32,7 +32,7 @@ struct Scene {
 struct Choice {
   std::vector<int> threads = {1, 2, 3}, ubatches = {1, 32, 512};
   int prompt = 80, steps = 16;
-  int turns = 60;                    // of a random scene
+  int turns = 90;                    // of a random scene
   unsigned seed = 1, seeds = 3;      // random scenes: the first seed, and how many
   int contexts = 1000;               // created and freed
   std::string plugin;                // its path

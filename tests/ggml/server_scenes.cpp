@@ -39,12 +39,16 @@ void random_turns(Play &p, unsigned seed, int turns) {
     Tokens tokens;
   };
   std::vector<Saved> saved;
+  p.may_be_full();
   for (int turn = 0; turn < turns && p.problem().empty(); ++turn) {
     const char s = static_cast<char>('A' + below(5)), other = static_cast<char>('A' + below(5));
     const auto length = static_cast<int>(p.tokens(s).size());
-    if (length > 300) p.remove(s);
-    switch (below(8)) {
+    if (p.make_room()) continue;
+    if (length > 400) p.remove(s);
+    switch (below(10)) {
       case 0:
+      case 8:
+      case 9:
         p.prompt(std::string(1, s), 1 + below(70));
         break;
       case 1:
@@ -249,9 +253,11 @@ std::vector<Scene> server_scenes(const Choice &choice) {
                         [=](const std::string &path) { return two_contexts(path, settings); }});
       for (unsigned i = 0; i < choice.seeds; ++i) {
         const unsigned seed = choice.seed + i;
+        Settings full = settings;  // every other seed has a cache that is often full
+        if (seed % 2 == 0) full.cells = unified ? 256 : 5 * 256;
         scenes.push_back({group + "random turns " + std::to_string(seed), seeded,
                           [=, turns = choice.turns](const std::string &path) {
-                            return play(path, settings, [=](Play &p) { random_turns(p, seed, turns); });
+                            return play(path, full, [=](Play &p) { random_turns(p, seed, turns); });
                           }});
       }
     }
