@@ -44,6 +44,7 @@ struct Result {
 };
 
 bool compute(const std::string &path, const Way &way, std::FILE *out) {
+  unsetenv("RAPT_GGML_STRICT");
   for (const auto &[name, value] : way.environment) setenv(name.c_str(), value.c_str(), 1);
   const Model model = load_model(path, way.load);
   const Context context = model ? new_context(model.get(), way.settings) : nullptr;
@@ -319,6 +320,7 @@ Verdict control_vector(const std::string &path, const Seeded &seeded) {
 
 // A model that is saved again has the bytes that ggml-cpu would write.
 Verdict saved_again(const std::string &path) {
+  unsetenv("RAPT_GGML_STRICT");
   std::string bytes[2];
   for (const bool on_device : {false, true}) {
     const std::string file = path + (on_device ? ".rapt" : ".cpu");
@@ -393,6 +395,7 @@ Verdict refused(const std::string &path, const Seeded &seeded, const Mixed &sett
 // An op that the plugin does not have is named.
 Verdict unknown_op(bool strict) {
   const Outcome o = in_child([&](std::FILE *out) {
+    unsetenv("RAPT_GGML_STRICT");
     if (strict) setenv("RAPT_GGML_STRICT", "1", 1);
     ggml_context *context = ggml_init({1 << 16, nullptr, true});
     ggml_tensor *x = ggml_new_tensor_2d(context, GGML_TYPE_F32, 64, 4);
