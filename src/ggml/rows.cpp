@@ -80,9 +80,8 @@ void set_rows(Graph &graph, Tensor op) {
   };
   if (cols > 1 && may_be_cache(root)) {
     CacheNumbers &cache = numbers_around(root)->at(root->data, row_count(root), root->nb[1]);
-    // Nobody attends over the rows of a cache of values: those of the last op would pile up. A program that watches each
-    // op computes it as a graph, so that this graph alone does not say which cache has keys.
-    if (!graph.caches.contains(root)) cache.forget_fresh();
+    // Rows that no attention has read are those of values, or of a graph that has failed.
+    if (graph.written.insert(root).second) cache.forget_fresh();
     for (std::size_t r = 0; r < rows; ++r) {
       const std::size_t row = static_cast<std::size_t>(target(r) - bytes_of(root)) / root->nb[1];
       if (row >= cache.row_count()) throw Failure("a row lies behind its cache");
