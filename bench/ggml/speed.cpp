@@ -51,9 +51,9 @@ const std::map<std::string, const char *> mixtures = {
     {"f16", "F16"}, {"q8_0", "Q8_0"}, {"q4_0", "Q4_0"}, {"q4_1", "Q4_1"}, {"Q4_K_M", "Q4_K"}};
 
 struct Turn {
-  double prompt = 0, decode = 0;  // tokens/s
-  long peak = 0, resident = 0;    // KB after loading
-  double busy = 0;                // the share of the time in which the first thread was running
+  double prompt = 0, decode = 0;       // tokens/s
+  long peak = 0, own = 0, mapped = 0;  // KB after loading
+  double busy = 0;                     // the share of the time in which the first thread was running
 };
 
 double median(std::vector<double> values) {
@@ -64,7 +64,7 @@ double median(std::vector<double> values) {
 
 // ---- one process
 
-// "VmHWM:" or "VmRSS:", in KB.
+// "VmHWM:", "RssAnon:" or "RssFile:", in KB.
 long status_of(const std::string &key) {
   std::ifstream file("/proc/self/status");
   std::string line;
@@ -127,7 +127,7 @@ bool measure(const Place &place, const std::string &file, int threads, const Tas
   if (!load_backends(place)) return false;
   const Model model = load_model(file);
   if (!model) return std::fputs(take_log().c_str(), stderr), false;
-  const long peak = status_of("VmHWM:"), resident = status_of("VmRSS:");
+  const long peak = status_of("VmHWM:"), own = status_of("RssAnon:"), mapped = status_of("RssFile:");
   pin(threads);
   Settings settings;
   settings.threads = threads;
@@ -145,8 +145,8 @@ bool measure(const Place &place, const std::string &file, int threads, const Tas
   for (int i = 0; i < task.fresh; ++i)
     if (!decode(context.get(), task.prompt + i, 1)) return false;
   const double end = now();
-  fmt::print(out, "{} {} {} {} {}", task.prompt / (middle - begin), task.fresh / (end - middle), peak,
-             resident, (running() - ran) / (end - begin));
+  fmt::print(out, "{} {} {} {} {} {}", task.prompt / (middle - begin), task.fresh / (end - middle), peak, own,
+             mapped, (running() - ran) / (end - begin));
   return true;
 }
 
@@ -195,7 +195,8 @@ nlohmann::json json_of(const Side &side) {
     turns.push_back({{"prompt", t.prompt},
                      {"decode", t.decode},
                      {"peak_kb", t.peak},
-                     {"resident_kb", t.resident},
+                     {"own_kb", t.own},
+                     {"mapped_kb", t.mapped},
                      {"busy", t.busy}});
   return turns;
 }
@@ -295,8 +296,8 @@ int main(int argc, char **argv) {
             if (side == &theirs) here.plugin.clear();
             const Outcome o = in_child([&](std::FILE *out) { return measure(here, file, n, task, out); });
             Turn t;
-            if (!o.passed || std::sscanf(o.text.c_str(), "%lf %lf %ld %ld %lf", &t.prompt, &t.decode, &t.peak,
-                                         &t.resident, &t.busy) != 5) {
+            if (!o.passed || std::sscanf(o.text.c_str(), "%lf %lf %ld %ld %ld %lf", &t.prompt, &t.decode,
+                                         &t.peak, &t.own, &t.mapped, &t.busy) != 6) {
               if (!keep) std::filesystem::remove(file);
               return fmt::print(stderr, "{} {}: {}\n", shape, weight, o.text), 1;
             }
@@ -316,7 +317,8 @@ int main(int argc, char **argv) {
                         {"ggml_cpu", json_of(theirs)}});
         if (n != threads.front()) continue;
         const auto megabytes = [](const Side &s) {
-          return fmt::format("{} | {}", s.turns[0].peak / 1024, s.turns[0].resident / 1024);
+          return fmt::format("{} | {} | {}", s.turns[0].peak / 1024, s.turns[0].own / 1024,
+                             s.turns[0].mapped / 1024);
         };
         memory += fmt::format("| {} | {} | {} | {} | {} |\n", shape, weight,
                               std::filesystem::file_size(file) >> 20, megabytes(ours), megabytes(theirs));
@@ -326,9 +328,10 @@ int main(int argc, char **argv) {
 
   const double load_after = load_average();
   fmt::print(
-      "\nMiB after loading: the most so far, and what stays. Pages of the mapped file count, also those that the kernel can drop.\n\n"
-      "| model | weights | file | rapt: most | stays | ggml-cpu: most | stays |\n"
-      "| --- | --- | --- | --- | --- | --- | --- |\n{}\nLoad average {:.2f} before, {:.2f} after.\n",
+      "\nMiB after loading: the most so far (VmHWM), then the process's own memory, and pages of the mapped file, which the kernel\n"
+      "can drop.\n\n"
+      "| model | weights | file | rapt: most | own | mapped | ggml-cpu: most | own | mapped |\n"
+      "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n{}\nLoad average {:.2f} before, {:.2f} after.\n",
       memory, load_before, load_after);
   if (load_before > 1) fmt::print("{}", disturbed);
   if (least_busy < .9)
