@@ -165,7 +165,8 @@ Context new_context(llama_model *model, const Settings &s) {
 
 bool is_last(std::span<const Entry> batch, std::size_t entry) {
   const auto later = batch.subspan(entry + 1);
-  return std::none_of(later.begin(), later.end(), [&](const Entry &e) { return e.sequence == batch[entry].sequence; });
+  return std::none_of(later.begin(), later.end(),
+                      [&](const Entry &e) { return e.sequence == batch[entry].sequence; });
 }
 
 int evaluate(llama_context *context, std::span<const Entry> entries, bool last_only) {

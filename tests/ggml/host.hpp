@@ -56,7 +56,8 @@ Model load_model(const std::string &path, const std::function<void(llama_model_p
 
 struct Settings {
   int threads = 1, ubatch = 512, cells = 1024, sequences = 1;
-  bool unified = true, flash = true, embeddings = false, whole_windows = false, observed = false, last_only = false;
+  bool unified = true, flash = true, embeddings = false, whole_windows = false, observed = false,
+       last_only = false;
   bool cache_on_device = true;
   std::string cache = "f16";  // "q8_0", or "q8_0/q4_0" for keys and values
   enum llama_pooling_type pooling = LLAMA_POOLING_TYPE_UNSPECIFIED;

@@ -159,34 +159,38 @@ std::vector<std::uint8_t> Play::save(char sequence, llama_state_seq_flags flags)
   end_copy();
   if (!problem_.empty()) return {};
   std::vector<std::uint8_t> state(llama_state_seq_get_size_ext(context_.get(), id(sequence), flags));
-  if (llama_state_seq_get_data_ext(context_.get(), state.data(), state.size(), id(sequence), flags) != state.size())
+  if (llama_state_seq_get_data_ext(context_.get(), state.data(), state.size(), id(sequence), flags) !=
+      state.size())
     fail("llama_state_seq_get_data_ext returns another size");
   return state;
 }
 
 void Play::return_to(char sequence, const std::vector<std::uint8_t> &window, const Tokens &tokens) {
   if (!problem_.empty()) return;
-  const auto flags = LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY;
-  if (llama_state_seq_set_data_ext(context_.get(), window.data(), window.size(), id(sequence), flags) == 0)
-    return fail("llama_state_seq_set_data_ext returns 0");
-  llama_memory_seq_rm(llama_get_memory(context_.get()), id(sequence), static_cast<llama_pos>(tokens.size()), -1);
-  history_[sequence] = Tokens(tokens);
+  history_[sequence] = tokens;
+  if (!put_back(sequence, window, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)) return;
+  auto *memory = llama_get_memory(context_.get());
+  llama_memory_seq_rm(memory, id(sequence), static_cast<llama_pos>(tokens.size()), -1);
+}
+
+bool Play::put_back(char sequence, const std::vector<std::uint8_t> &state, llama_state_seq_flags flags) {
+  if (llama_state_seq_set_data_ext(context_.get(), state.data(), state.size(), id(sequence), flags) != 0)
+    return true;
+  if (may_be_full_) {
+    remove(sequence);  // half of it may be there
+    full_ = true;
+  } else {
+    fail("llama_state_seq_set_data_ext returns 0");
+  }
+  return false;
 }
 
 void Play::restore(char sequence, const std::vector<std::uint8_t> &state, const Tokens &tokens,
                    llama_state_seq_flags flags) {
   end_copy();
   if (!problem_.empty()) return;
-  const Tokens copy = tokens;  // may be a sequence's own
-  history_[sequence].clear();  // also where there is no room for the state
-  if (llama_state_seq_set_data_ext(context_.get(), state.data(), state.size(), id(sequence), flags) != 0) {
-    history_[sequence] = copy;
-  } else if (may_be_full_) {
-    remove(sequence);  // half of it may be there
-    full_ = true;
-  } else {
-    fail("llama_state_seq_set_data_ext returns 0");
-  }
+  history_[sequence] = Tokens(tokens);  // a copy: it may be this sequence's own
+  put_back(sequence, state, flags);
 }
 
 void Play::move_to_new_context() {

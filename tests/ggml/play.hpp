@@ -70,6 +70,8 @@ class Play {
   void feed(std::string_view sequences, int n, bool draft);
   void evaluate_all(const std::vector<Next> &batch);
   void end_copy();
+  // False if there is no room, or nothing may be full.
+  bool put_back(char sequence, const std::vector<std::uint8_t> &state, llama_state_seq_flags flags);
   void fail(const std::string &what);
 
   llama_model *model_;
