@@ -594,6 +594,12 @@ void each_packed_call(F f) {
   }
 }
 
+// Unpacks the weights of a packed call, without their scales.
+rapt_status unpack(const C &call, void *w) {
+  return rapt_linear_unpack(call.packed_w.data(), call.packed_w.size(), 0, C::outputs, &call.options, w,
+                            nullptr, nullptr, nullptr, nullptr);
+}
+
 TEST_CASE("a packed header is refused if any byte of it has another value") {
   each_packed_call([](C &call) {
     std::uint64_t length = 0;
@@ -617,6 +623,7 @@ TEST_CASE("a packed header is refused if rapt_linear_pack cannot write it, whate
     const std::vector<std::uint8_t> packed = call.packed_w;
     const rapt_type type = call.options.w_type;
     std::size_t refused = 0;
+    std::vector<std::uint8_t> w(C::outputs * C::inputs, 0x55);
     const auto try_header = [&](std::uint8_t scale_type, const std::uint8_t(&has)[4]) {
       const auto [scales, zeros, offsets, codebook] = has;
       bool is_known = scale_type == RAPT_F32 || scale_type == RAPT_F16 || scale_type == RAPT_BF16;
@@ -628,7 +635,7 @@ TEST_CASE("a packed header is refused if rapt_linear_pack cannot write it, whate
       call.packed_w[36] = scale_type;
       std::memcpy(call.packed_w.data() + 40, has, sizeof has);
       write_hash(call.packed_w);
-      if (call.run() != RAPT_BAD_PACKED) {
+      if (call.run() != RAPT_BAD_PACKED || unpack(call, w.data()) != RAPT_BAD_PACKED) {
         FAIL_CHECK("scale type " << int{scale_type} << ", flags " << int{scales} << int{zeros} << int{offsets}
                                  << int{codebook});
       }
@@ -642,8 +649,10 @@ TEST_CASE("a packed header is refused if rapt_linear_pack cannot write it, whate
       }
     }
     CHECK(refused > 700);
+    CHECK(std::count(w.begin(), w.end(), 0x55) == static_cast<std::ptrdiff_t>(w.size()));
     write_hash(call.packed_w);
     CHECK(call.packed_w == packed);
+    CHECK(unpack(call, w.data()) == RAPT_OK);
   });
 }
 

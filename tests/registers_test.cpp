@@ -134,6 +134,12 @@ void watch_kernels(std::size_t n, Watch &&watch) {
         call(rapt_linear, x.data(), w.data(), y.data(), &layer, workspace.data(), bytes);
       });
     }
+    std::vector<T> plain(70 * layer.in_features, T(0.25));
+    rapt_linear_pack(plain.data(), 0, 70, &layer, w.data(), packed_bytes);
+    watch("linear_unpack", [&](WatchedCall &call) {
+      call(rapt_linear_unpack, w.data(), packed_bytes, std::size_t{0}, std::size_t{70}, &layer, plain.data(),
+           nullptr, nullptr, nullptr, nullptr);
+    });
   }
   rapt_norm_options norm = RAPT_NORM_OPTIONS_INIT;
   norm.type = Api<T>::type;
@@ -209,6 +215,12 @@ void watch_quantized(std::size_t n, Watch &&watch) {
         layer.packed_w = 1;
         layer.w_scales = layer.w_offsets = nullptr;
         layer.w_zeros = nullptr;
+        std::vector<float> scales(numbers.size()), offsets(numbers.size());
+        std::vector<std::uint8_t> back(w.size());
+        watch("linear_unpack, quantized", [&](WatchedCall &call) {
+          call(rapt_linear_unpack, packed.data(), packed_bytes, std::size_t{0}, outputs, &layer, back.data(),
+               scales.data(), nullptr, offsets.data(), nullptr);
+        });
         watch("linear_quantized, packed", [&](WatchedCall &call) {
           call(rapt_linear, x.data(), packed.data(), y.data(), &layer, workspace.data(), bytes);
         });

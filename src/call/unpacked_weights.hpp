@@ -60,9 +60,9 @@ inline void unpack_codes(const QuantizedWeights &from, std::size_t first, std::s
     char *const row = w + o.w_strides.row * static_cast<std::ptrdiff_t>(output - first);
     const std::uint8_t *codes = from.codes(output, begin);
     if (from.is_bytes()) {
-      for (std::size_t k = begin; k < end; ++k) {
-        const std::uint8_t code = codes[(k - begin) / 4 * to_next + k % 4];
-        row[o.w_strides.column * static_cast<std::ptrdiff_t>(k)] = static_cast<char>(code ^ 128U);
+      for (std::size_t k = begin; k < end; k += 4, codes += to_next) {
+        for (std::size_t j = 0; j < 4 && k + j < end; ++j)
+          row[o.w_strides.column * static_cast<std::ptrdiff_t>(k + j)] = static_cast<char>(codes[j] ^ 128U);
       }
       return;
     }

@@ -37,14 +37,13 @@ Keys keys_of(Tensor op) {
 }
 
 // The rows of a cache that the keys are. Without numbers the cache is null, and the sentence says so.
-Cells cells_of(Graph &graph, Tensor op) {
+Cells cells_of(Tensor op) {
   const Keys keys = keys_of(op);
   const Tensor cache = keys.cache();
   if (!cache) return {};
   BufferNumbers *const numbers = numbers_around(cache);
   const std::size_t step = cache->nb[1];
-  if (!numbers || !graph.caches.contains(cache) || step == 0 || keys.view->nb[1] != step ||
-      keys.view->nb[3] % step != 0) {
+  if (!numbers || step == 0 || keys.view->nb[1] != step || keys.view->nb[3] % step != 0) {
     not_our_bits(
         "the cache is not in RAPT's memory, and its keys are taken in the order of cells: leave --no-kv-offload out");
     return {};
@@ -218,8 +217,6 @@ void set_visibility(rapt_attention_options &options, const Group &group) {
 
 }  // namespace
 
-Tensor cache_of(Tensor op) { return keys_of(op).cache(); }
-
 bool supports_attention(Tensor op) {
   const Tensor q = op->src[0], k = op->src[1], v = op->src[2], mask = op->src[3], sinks = op->src[4];
   if (op->type != GGML_TYPE_F32 || q->type != GGML_TYPE_F32 || !can_decode(k->type) || !can_decode(v->type))
@@ -249,7 +246,7 @@ void attention(Graph &graph, Tensor op) {
     for (std::size_t i = 0; i < queries; ++i) all.queries.push_back(static_cast<std::uint32_t>(i));
     all.slots = extent(k, 1);
   } else {
-    sight = sight_of(graph, op, cells_of(graph, op));
+    sight = sight_of(graph, op, cells_of(op));
   }
   const bool is_bias =
       mask && (float_param(op, 1) != 0 || !mask_of(graph, mask)->only_excludes || mask_of_heads);

@@ -96,7 +96,6 @@ enum ggml_status compute_graph(ggml_backend_t b, ggml_cgraph *cgraph) {
   Graph graph{backend.engine, {}, {}, {}, {}, {}};
   std::size_t i = 0;
   try {
-    find_caches(graph, nodes);
     const FusedGraph fused(nodes);
     while (i < nodes.size()) {
       const auto begin = std::chrono::steady_clock::now();

@@ -51,11 +51,6 @@ Rows rows_between(Tensor t, const CacheNumbers &cache, std::size_t offset, std::
   return {first, last > first ? last - first : 0};
 }
 
-// Only caches have rows that are read and written from outside: weights and the tensors of graphs have other usages.
-bool may_be_cache(ggml_backend_buffer_t buffer, Tensor t) {
-  return buffer->usage == GGML_BACKEND_BUFFER_USAGE_ANY && root_of(t)->nb[1] > 0 && row_count(root_of(t)) > 1;
-}
-
 void memset_tensor(ggml_backend_buffer_t buffer, ggml_tensor *t, std::uint8_t value, std::size_t offset,
                    std::size_t size) {
   if (CacheNumbers *const cache = of(buffer).numbers.find(root_of(t)->data)) {
@@ -68,8 +63,8 @@ void memset_tensor(ggml_backend_buffer_t buffer, ggml_tensor *t, std::uint8_t va
 void set_tensor(ggml_backend_buffer_t buffer, ggml_tensor *t, const void *data, std::size_t offset,
                 std::size_t size) {
   std::memcpy(bytes_of(t) + offset, data, size);
-  if (!may_be_cache(buffer, t)) return;
   const Tensor root = root_of(t);
+  if (!may_be_cache(root)) return;
   CacheNumbers &cache = of(buffer).numbers.at(root->data, row_count(root), root->nb[1]);
   const Rows touched = rows_between(t, cache, offset, size, true),
              whole = rows_between(t, cache, offset, size, false);
@@ -259,6 +254,11 @@ Place place_of(Tensor t) {
 bool is_packed(Tensor t) {
   const Tensor root = root_of(t);
   return place_of(root) == Place::packed && is_packable(root);
+}
+
+bool may_be_cache(Tensor root) {
+  return place_of(root) == Place::plain && root->buffer &&
+         root->buffer->usage == GGML_BACKEND_BUFFER_USAGE_ANY && root->nb[1] > 0 && row_count(root) > 1;
 }
 
 BufferNumbers *numbers_around(Tensor t) {

@@ -27,6 +27,9 @@ Place place_of(Tensor t);
 // The numbers of the cache that a tensor is a part of; null where the cache is not in a plain buffer of ours.
 BufferNumbers *numbers_around(Tensor t);
 
+// Whether a tensor in a plain buffer may be a cache. Weights, and the tensors of graphs, have other usages.
+bool may_be_cache(Tensor root);
+
 // How a weight is packed: each matrix of its dimensions 2 and 3 apart, `matrix_bytes` from one to the next.
 struct Packing {
   rapt_linear_options options;  // of a call, without the shape of x

@@ -39,13 +39,6 @@ Tensor other_source(Tensor op, Tensor known) { return op->src[0] == known ? op->
 
 }  // namespace
 
-void find_caches(Graph &graph, std::span<ggml_tensor *const> nodes) {
-  for (const Tensor op : nodes) {
-    if (op->op != GGML_OP_FLASH_ATTN_EXT) continue;
-    if (const Tensor cache = cache_of(op)) graph.caches.insert(cache);
-  }
-}
-
 FusedGraph::FusedGraph(std::span<ggml_tensor *const> nodes) : nodes_(nodes) {
   if (!fusing_is_on()) return;
   for (const Tensor op : nodes) {

@@ -31,7 +31,4 @@ class FusedGraph {
   std::unordered_map<Tensor, std::size_t> uses_;
 };
 
-// The tensors that attention reads as keys.
-void find_caches(Graph &graph, std::span<ggml_tensor *const> nodes);
-
 }  // namespace rapt_ggml

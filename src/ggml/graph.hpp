@@ -23,7 +23,7 @@ struct Rotation {
 
 struct Graph {
   Engine &engine;
-  std::set<Tensor> caches;                               // tensors whose rows attention reads as keys
+  std::set<Tensor> written;                              // caches whose rows this graph has set
   std::map<Tensor, std::shared_ptr<const Mask> > masks;  // as bytes or numbers
   std::vector<std::shared_ptr<const Sight> > sights;     // what queries see; layers of one kind share it
   std::map<Tensor, std::vector<std::int64_t> > positions;

@@ -24,8 +24,6 @@ bool supports_attention(Tensor op);
 bool supports_soft_max(Tensor op);
 void attention(Graph &graph, Tensor op);
 void soft_max(Graph &graph, Tensor op);
-// The tensor whose rows are the keys of an attention op, if that is a tensor in memory.
-Tensor cache_of(Tensor attention);
 
 bool supports_norm(Tensor op);
 void norm(Graph &graph, Tensor op);

@@ -78,14 +78,14 @@ void set_rows(Graph &graph, Tensor op) {
         bytes_of(ids) + i1 * ids->nb[0] + i2 % extent(ids, 1) * ids->nb[1] + i3 % extent(ids, 2) * ids->nb[2];
     return bytes_of(op) + row_number(ids, p, op->ne[1]) * op->nb[1] + i2 * op->nb[2] + i3 * op->nb[3];
   };
-  if (graph.caches.contains(root) && root->nb[1] > 0) {
-    if (BufferNumbers *const numbers = numbers_around(root)) {
-      CacheNumbers &cache = numbers->at(root->data, row_count(root), root->nb[1]);
-      for (std::size_t r = 0; r < rows; ++r) {
-        const std::size_t row = static_cast<std::size_t>(target(r) - bytes_of(root)) / root->nb[1];
-        if (row >= cache.row_count()) throw Failure("a row lies behind its cache");
-        cache.write(row);
-      }
+  if (cols > 1 && may_be_cache(root)) {
+    CacheNumbers &cache = numbers_around(root)->at(root->data, row_count(root), root->nb[1]);
+    // Rows that no attention has read are those of values, or of a graph that has failed.
+    if (graph.written.insert(root).second) cache.forget_fresh();
+    for (std::size_t r = 0; r < rows; ++r) {
+      const std::size_t row = static_cast<std::size_t>(target(r) - bytes_of(root)) / root->nb[1];
+      if (row >= cache.row_count()) throw Failure("a row lies behind its cache");
+      cache.write(row);
     }
   }
   graph.engine.split(rows, element_count(from), [&](std::size_t first, std::size_t last) {

@@ -58,6 +58,7 @@ class LinearFuzz : LinearFuzzBase {
     x_ = put_filled(x_at, x, o_.x_type);
     w_ = put_filled(w_at, o_.packed_w ? packed_bytes / size_of(o_.w_type) : w, o_.w_type);
     if (o_.packed_w && !begin_packed(packed_bytes)) return false;
+    if (!o_.packed_w) check_packing();
     const unsigned wanted = input_.byte();
     y_ = wanted % 4 == 1 ? put_filled(y_at, y, o_.y_type) : put(y_at, y, o_.y_type);
     if (wanted % 4 == 1) {
@@ -84,6 +85,17 @@ class LinearFuzz : LinearFuzzBase {
     }
     std::memcpy(w_, begun.data(), 64);
     return true;
+  }
+  // Plain weights must come back from packed ones.
+  void check_packing() const {
+    rapt_linear_options of_packed = o_;
+    std::size_t bytes = 0;
+    if (rapt_linear_packed_length(&o_, &bytes) != RAPT_OK) finding("linear", "refused to be measured");
+    std::vector<unsigned char> packed(bytes);
+    if (rapt_linear_pack(w_, 0, o_.out_features, &o_, packed.data(), bytes) != RAPT_OK)
+      finding("linear", "refused to be packed");
+    of_packed.w_strides = {0, 0};
+    check_unpacked(packed, of_packed, o_.in_features, o_.w_strides, {});
   }
   rapt_matrix_strides contiguous_add() const { return {static_cast<std::ptrdiff_t>(o_.out_features), 1}; }
 

@@ -150,8 +150,31 @@ class QuantizedFuzz : LinearFuzzBase {
     packed_o_.w_scales = packed_o_.w_offsets = nullptr;
     packed_o_.w_zeros = nullptr;
     packed_o_.w_codebook = nullptr;
+    if (o_.out_features > 0) check_unpacked_arrays();
     if (input_.one_in(2)) packed_o_.w_scale_type = RAPT_TYPE_DEFAULT;
     return true;
+  }
+  // All arrays must come back from the packed weights.
+  void check_unpacked_arrays() const {
+    const std::size_t groups = o_.scale_group ? (o_.in_features + o_.scale_group - 1) / o_.scale_group : 1,
+                      scales = o_.out_features * groups, size = size_of(o_.w_scale_type);
+    std::vector<unsigned char> back[3] = {std::vector<unsigned char>(scales * size),
+                                          std::vector<unsigned char>(scales * size),
+                                          std::vector<unsigned char>(scales)};
+    float codebook[16];
+    FuzzScales to;
+    if (o_.w_scales) to.scales = back[0].data();
+    if (o_.w_offsets) to.offsets = back[1].data();
+    if (o_.w_zeros) to.zeros = back[2].data();
+    if (o_.w_codebook) to.codebook = codebook;
+    check_unpacked({packed_, packed_ + packed_bytes_}, packed_o_, columns_of_w_, o_.w_strides, to);
+    const void *const given[] = {o_.w_scales, o_.w_offsets, o_.w_zeros};
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (given[i] && std::memcmp(given[i], back[i].data(), back[i].size()) != 0)
+        finding("linear", "unpacked other scales");
+    }
+    if (o_.w_codebook && std::memcmp(codebook, o_.w_codebook, sizeof codebook) != 0)
+      finding("linear", "unpacked another codebook");
   }
   void pack_part(std::size_t first, std::size_t outputs) {
     rapt_linear_options part = o_;

@@ -79,8 +79,11 @@ def test_packed_weights_without_outputs() -> None:
     for parts in every:
         quantized = rapt.pack_quantized(np.zeros((0, 4), np.uint8), "u4", **parts)
         assert rapt.linear(zeros(3, 8), quantized).shape == (3, 0)
+        back = rapt.unpack_quantized(quantized)
+        assert back["q"].shape == (0, 4) and back.keys() - {"q", "type", "in_features", "scale_group"} == parts.keys()
         assert quantized.data.tobytes().startswith(b"\0raptlw1") and len(quantized.data) == (
             128 if "codebook" in parts else 64
         )
+    assert rapt.unpack_weights(packed).shape == (0, 4)
     for again in (pickle.loads(pickle.dumps(packed)), rapt.PackedWeights((0, 4), "f32", packed.data.tobytes())):
         assert again.shape == (0, 4) and rapt.linear(zeros(3, 4), again).shape == (3, 0)

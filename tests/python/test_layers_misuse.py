@@ -89,6 +89,8 @@ CALLS: dict[str, tuple[Call, list[str]]] = {
                         "threads"]),
     "quantized": (quantized, ["x", "arithmetic", "x_group", "out_type"]),
     "pack_weights": (rapt.pack_weights, ["w"]),
+    "unpack_weights": (lambda w=rapt.pack_weights(ones(3, 4)): rapt.unpack_weights(w), ["w"]),
+    "unpack_quantized": (lambda w=rapt.pack_quantized(ones(3, 4, dtype=np.int8), "i8"): rapt.unpack_quantized(w), ["w"]),
     "pack_quantized": (pack_quantized, ["q", "type", "scales", "in_features", "scale_group", "zeros", "offsets", "codebook"]),
     "dequantize_rows": (dequantize, ["q", "type", "scales", "in_features", "group", "zeros", "offsets", "codebook", "out_type"]),
     "quantize_rows": (lambda x=ones(2, 4), **change: rapt.quantize_rows(x, **change), ["x", "type", "group"]),

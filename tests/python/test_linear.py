@@ -154,6 +154,8 @@ def test_weights_in_parts(random: Random, parts: list[int], type: str) -> None:
     assert packed.shape == whole.shape and packed.type == type
     assert same(packed.data, rapt.pack_weights(whole).data)
     assert same(rapt.linear(x, packed), rapt.linear(x, whole))
+    back = rapt.unpack_weights(packed)
+    assert back.flags.c_contiguous and same(back, whole)
 
 
 def test_dot_rows_has_other_bits_of_the_same_products(random: Random) -> None:
@@ -188,6 +190,8 @@ def test_packed_weights_are_stored(random: Random, tmp_path: Path) -> None:
     for others in (rapt.PackedWeights((10, 70), "f32", packed.data), rapt.PackedWeights((9, 70), "bf16", half.data)):
         with pytest.raises(ValueError, match="damaged, or not those of"):
             rapt.linear(x, others)
+        with pytest.raises(ValueError, match="damaged, or not those of"):
+            rapt.unpack_weights(others)
 
 
 def test_lists_of_rows(random: Random) -> None:

@@ -133,6 +133,13 @@ def damaged(at: int, change: int) -> rapt.PackedWeights:
     return rapt.PackedWeights(good.shape, good.type, data)
 
 
+def spoilt(at: int, change: int) -> rapt.PackedWeights:
+    """Damaged after the check."""
+    good = quantized()
+    good.data[at] ^= change
+    return good
+
+
 DAMAGED = "the packed weights are damaged, or not those of 64 outputs and 64 inputs of i8"
 UNITS = "group of w, or 512)"
 LINEAR: list[tuple[Call, Status | None, str]] = [
@@ -156,6 +163,12 @@ LINEAR: list[tuple[Call, Status | None, str]] = [
     (lambda: damaged(36, 255), Status.W_SCALES, DAMAGED),
     (lambda: damaged(41, 255), Status.W_ZEROS, DAMAGED),
     (lambda: damaged(43, 255), Status.W_CODEBOOK, DAMAGED),
+    (lambda: rapt.unpack_quantized(spoilt(9, 1)), Status.PACKED, DAMAGED),
+    (lambda: rapt.unpack_quantized(spoilt(36, 255)), Status.W_SCALES, DAMAGED),
+    (lambda: rapt.unpack_quantized(spoilt(41, 255)), Status.PACKED, DAMAGED),
+    (lambda: rapt.unpack_quantized(spoilt(43, 255)), Status.PACKED, DAMAGED),
+    (lambda: rapt.unpack_weights(quantized()), None, "w has weights of i8, which unpack_quantized takes"),
+    (lambda: rapt.unpack_quantized(rapt.pack_weights(W)), None, "w has weights of f32, which unpack_weights takes"),
     (lambda: rapt.PackedWeights((64, 64), "i4", b"0" * 2368, 48), Status.SCALE_GROUP,
      "scale_group is 48, not 0, 16, 32, 64, 128 or 256"),
     (lambda: rapt.pack_weights(np.broadcast_to(F(1), (2**50, 2**8))), Status.SIZE,

@@ -134,6 +134,36 @@ def test_scales_of_16_bits(random: Random) -> None:
     assert np.array_equal(small, rapt.linear(x, rapt.pack_quantized(stored, "i8", scales.astype(F32))))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint16])
+@pytest.mark.parametrize("type", ["i8", "i4", "u4"])
+def test_weights_come_back(random: Random, type: str, dtype: Any) -> None:
+    for outputs, inputs, group in [(70, 75, 0), (9, 64, 32), (130, 33, 16), (1, 1, 256)]:
+        _, stored = integers(random, type, outputs, inputs)
+        if type != "i8" and inputs % 2 != 0:
+            stored[:, -1] &= 15  # the other half belongs to no input
+        shape = outputs, -(-inputs // group) if group else 1
+        bits = random.integers(0, 1 << 16, (2, *shape)).astype(np.uint16)
+        scales, offsets = bits if dtype == np.uint16 else bits.astype(dtype)
+        every: list[dict[str, Any]] = [
+            {},
+            {"scales": scales},
+            {"scales": scales, "offsets": offsets},
+            {"offsets": offsets},
+        ]
+        if type == "u4":
+            every += [{"scales": scales, "zeros": random.integers(0, 256, shape).astype(np.uint8)}]
+            every += [{"offsets": offsets, "codebook": random.normal(size=16).astype(F32)}]
+        for parts in every:
+            parts |= {"q": stored, "type": type, "in_features": inputs, "scale_group": group}
+            packed = rapt.pack_quantized(**parts)
+            back = rapt.unpack_quantized(packed)
+            assert back.keys() == parts.keys()
+            assert (back["type"], back["in_features"], back["scale_group"]) == (type, inputs, group)
+            for name in parts.keys() - {"type", "in_features", "scale_group"}:
+                assert back[name].dtype == parts[name].dtype and back[name].tobytes() == parts[name].tobytes(), name
+            assert rapt.pack_quantized(**back).data.tobytes() == packed.data.tobytes()
+
+
 def test_errors(random: Random) -> None:
     _, stored = integers(random, "i4", 5, 33)
     with pytest.raises(ValueError, match="33 inputs|34 inputs"):
@@ -166,7 +196,13 @@ def test_errors(random: Random) -> None:
 
 
 def test_documentation() -> None:
-    for function in (rapt.quantize_rows, rapt.dequantize_rows, rapt.pack_quantized):
+    for function in (
+        rapt.quantize_rows,
+        rapt.dequantize_rows,
+        rapt.pack_quantized,
+        rapt.unpack_quantized,
+        rapt.unpack_weights,
+    ):
         runner = doctest.DocTestRunner()
         for example in doctest.DocTestFinder(recurse=False).find(function, globs={"np": np, "rapt": rapt}):
             assert runner.run(example).failed == 0

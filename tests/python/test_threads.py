@@ -112,6 +112,10 @@ def rows_of_softmax() -> Any:
     yield from ({"causal": True}, {"causal": "top_left"}, {"causal_offset": -3}, {"axis": 1, "row_lengths": [3] * 24})
 
 
+def arrays_of(parts: dict[str, Any]) -> list[Any]:
+    return [part for part in parts.values() if isinstance(part, np.ndarray)]
+
+
 def calls_on(x: Any) -> Any:
     """Calls of every function that is cut, with every option that depends on the row, by name."""
 
@@ -138,6 +142,8 @@ def calls_on(x: Any) -> Any:
     yield "scale", lambda: rapt.scale(x, 0.3)
     yield "dot_rows", lambda: rapt.dot_rows(row, flat[:, ::-1])
     yield "pack_weights", lambda: rapt.pack_weights([x.reshape(-1, 6), x.reshape(-1, 6).T.copy().T]).data
+    packed = rapt.pack_weights(x.reshape(-1, 6))
+    yield "unpack_weights", lambda: rapt.unpack_weights(packed)
     yield "pack_keys", lambda: rapt.pack_keys(x.reshape(2, -1, 6)[:, ::2])
     if x.dtype in (np.float32, np.float64):
         yield "softmax_backward", lambda: rapt.softmax_backward(x, x[..., ::-1])
@@ -160,6 +166,10 @@ def calls_on(x: Any) -> Any:
         yield "dequantize_rows", lambda: rapt.dequantize_rows(codes, "u4", scales, zeros=zeros)
         yield "pack_quantized", lambda: rapt.pack_quantized(codes, "u4", scales, zeros=zeros).data
         yield "pack_quantized", lambda: rapt.pack_quantized(codes, "u4", scales, codebook=np.arange(16.0)).data
+        every: list[dict[str, Any]] = [{"zeros": zeros, "offsets": offsets}, {"codebook": np.arange(16.0)}]
+        for parts in every:
+            small = rapt.pack_quantized(codes, "u4", scales, **parts)
+            yield "unpack_quantized", lambda w=small: arrays_of(rapt.unpack_quantized(w))
 
 
 @pytest.fixture

@@ -26,7 +26,16 @@ prepare(function, ...) checks the arguments of a call once, for many runs over t
 from ._attention import Gradients, attention, attention_backward, pack_keys
 from ._gated import gated, gated_backward
 from ._isa import bits_version, force_isa, isa, isa_status, isas, kernel_isa, version
-from ._linear import PackedWeights, dequantize_rows, linear, pack_quantized, pack_weights, quantize_rows
+from ._linear import (
+    PackedWeights,
+    dequantize_rows,
+    linear,
+    pack_quantized,
+    pack_weights,
+    quantize_rows,
+    unpack_quantized,
+    unpack_weights,
+)
 from ._prepared import Prepared, prepare
 from ._rope import rope, rope_frequencies
 from ._norms import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
@@ -91,6 +100,8 @@ __all__ = [
     "silu_backward",
     "softmax",
     "softmax_backward",
+    "unpack_quantized",
+    "unpack_weights",
     "version",
 ]
 __version__ = version()

@@ -381,6 +381,20 @@ _declare("linear_tasks", c_int, _LINEAR, _SIZE)
 _declare("linear_run", c_int, c_void_p, c_void_p, c_void_p, _LINEAR, c_size_t, c_size_t, c_void_p, c_size_t)
 _declare("linear_packed_length", c_int, _LINEAR, _SIZE)
 _declare("linear_pack", c_int, c_void_p, c_size_t, c_size_t, _LINEAR, c_void_p, c_size_t)
+_declare(
+    "linear_unpack",
+    c_int,
+    c_void_p,
+    c_size_t,
+    c_size_t,
+    c_size_t,
+    _LINEAR,
+    c_void_p,
+    c_void_p,
+    c_void_p,
+    c_void_p,
+    c_void_p,
+)
 _declare("quantize_rows", c_int, c_void_p, c_int, c_ssize_t, c_size_t, c_size_t, c_size_t, c_int, c_void_p, c_void_p)
 _declare(
     "dequantize_rows",

@@ -206,6 +206,44 @@ def _pack(matrix: Array, first: int, options: LinearOptions, numbers: dict[str, 
     _check(run_all(run, len(matrix), matrix.size, BLOCK), options)
 
 
+def _packed(w: Any, quantized: bool) -> PackedWeights:
+    if not isinstance(w, PackedWeights):
+        raise TypeError(f"w is {shown(w)}, not PackedWeights")
+    if (w.type in QUANTIZED) != quantized:
+        other = "unpack_weights" if quantized else "unpack_quantized"
+        raise TypeError(f"w has weights of {w.type}, which {other} takes")
+    return w
+
+
+def _unpack(packed: PackedWeights, matrix: Array, options: LinearOptions, parts: dict[str, Array]) -> None:
+    """Fills the matrix and the parts, which have a row for each output, except for the codebook."""
+
+    def run(begin: int, count: int) -> Any:
+        def part(name: str) -> int | None:
+            array = parts.get(name)
+            return None if array is None else address(array) + (begin * array.strides[0] if array.ndim == 2 else 0)
+
+        to = address(matrix) + begin * matrix.strides[0], *map(part, ("scales", "zeros", "offsets", "codebook"))
+        return C.rapt_linear_unpack(address(packed.data), len(packed.data), begin, count, options, *to)
+
+    _check(run_all(run, len(matrix), matrix.size, BLOCK), options)
+
+
+def unpack_weights(w: PackedWeights) -> Array:
+    """The weights that pack_weights has packed, [out_features][in_features], with the same bits. bf16 is uint16. Several
+    matrices have become one.
+
+    A TypeError is quantized weights, which unpack_quantized takes.
+
+    >>> rapt.unpack_weights(rapt.pack_weights(np.array([[1, -2, 4]], np.float32)))
+    array([[ 1., -2.,  4.]], dtype=float32)
+    """
+    packed = _packed(w, quantized=False)
+    matrix = np.empty(packed.shape, DTYPES[packed._number])
+    _unpack(packed, matrix, _packed_options(packed.shape, packed._number), {})
+    return matrix
+
+
 def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[Array, Array]:
     """Rows of integers and their scales: q * scale is about x.
 
@@ -398,6 +436,40 @@ def pack_quantized(
     data = np.empty(_count(C.rapt_linear_packed_length, options), np.uint8)
     _pack(matrix, 0, options, kept, data)
     return PackedWeights(shape, type, data, scale_group)
+
+
+def unpack_quantized(w: PackedWeights) -> dict[str, Any]:
+    """The arguments with which pack_quantized has packed the weights: q, type, in_features, scale_group, and those of scales,
+    zeros, offsets and codebook that it had. Arrays have the same bits, and bf16 is uint16. The half of a byte that no input
+    has is 0.
+
+    A TypeError is other weights, which unpack_weights takes.
+
+    >>> q, scales = rapt.quantize_rows(np.array([[1, -2, 4]], np.float32))
+    >>> parts = rapt.unpack_quantized(rapt.pack_quantized(q, "i8", scales))
+    >>> parts["q"]
+    array([[ 32, -64, 127]], dtype=int8)
+    """
+    packed = _packed(w, quantized=True)
+    outputs, inputs = packed.shape
+    group = packed.scale_group
+    options = _packed_options(packed.shape, packed._number)
+    options.scale_group = group
+    has_scales, has_zeros, has_offsets, has_codebook = (bool(flag) for flag in packed.data[40:44])
+    shape = outputs, -(-inputs // group) if group else 1
+    parts: dict[str, Array] = {}
+    if has_scales or has_offsets:
+        options.w_scale_type = int(packed.data[36])
+        dtype = DTYPES.get(options.w_scale_type, np.float64)  # of a damaged header, which the library refuses
+        parts |= {name: np.empty(shape, dtype) for name in ["scales"] * has_scales + ["offsets"] * has_offsets}
+    if has_zeros:
+        parts["zeros"] = np.empty(shape, np.uint8)
+    if has_codebook:
+        parts["codebook"] = np.empty(16, np.float32)
+    in_bytes = packed.type == "i8"
+    q = np.empty((outputs, inputs if in_bytes else (inputs + 1) // 2), np.int8 if in_bytes else np.uint8)
+    _unpack(packed, q, options, parts)
+    return {"q": q, "type": packed.type, "in_features": inputs, "scale_group": group, **parts}
 
 
 def _row_list(x: Any, name: str, rows_of: int, matrix_name: str) -> Array:

@@ -64,6 +64,14 @@ inline std::size_t extent(std::size_t rows, std::size_t columns, rapt_matrix_str
   return reach(strides.row, rows) + reach(strides.column, columns) + 1;
 }
 
+// Arrays of a layer with quantized weights, or null pointers.
+struct FuzzScales {
+  void *scales = nullptr;
+  std::uint8_t *zeros = nullptr;
+  void *offsets = nullptr;
+  float *codebook = nullptr;
+};
+
 // Holds what the fuzzers of linear layers share.
 class LinearFuzzBase {
  protected:
@@ -109,6 +117,33 @@ class LinearFuzzBase {
         }
       }
     });
+  }
+
+  // Unpacks all weights, which must be those at w_, with these strides and `columns` elements in a row. `options` are
+  // those of a call with packed weights.
+  void check_unpacked(const std::vector<unsigned char> &packed, const rapt_linear_options &options,
+                      std::size_t columns, rapt_matrix_strides strides, const FuzzScales &to) const {
+    const std::size_t size = size_of(o_.w_type);
+    std::vector<unsigned char> w(o_.out_features * columns * size + 1, 0x55);
+    if (rapt_linear_unpack(packed.data(), packed.size(), 0, o_.out_features, &options, w.data(), to.scales,
+                           to.zeros, to.offsets, to.codebook) != RAPT_OK) {
+      finding("linear", "refused to be unpacked");
+    }
+    if (strides.row == 0 && strides.column == 0) strides = {static_cast<std::ptrdiff_t>(columns), 1};
+    const auto steps = [](std::ptrdiff_t stride, std::size_t count) {
+      return stride == RAPT_REPEAT ? 0 : static_cast<std::size_t>(stride) * count;
+    };
+    const bool in_halves = o_.w_type == RAPT_I4 || o_.w_type == RAPT_U4;
+    for (std::size_t n = 0; n < o_.out_features; ++n) {
+      for (std::size_t k = 0; k < columns; ++k) {
+        const unsigned char *const plain = w_ + (steps(strides.row, n) + steps(strides.column, k)) * size,
+                                   *const back = w.data() + (n * columns + k) * size;
+        const bool is_half = in_halves && o_.in_features % 2 != 0 && k + 1 == columns;
+        if (is_half ? *back != (*plain & 15) : std::memcmp(back, plain, size) != 0)
+          finding("linear", "unpacked other weights");
+      }
+    }
+    if (w.back() != 0x55) finding("linear", "wrote past the weights");
   }
 
   rapt_status by_tasks(const void *w, const rapt_linear_options *given, void *space, unsigned cut) const {
