@@ -158,11 +158,18 @@ Context new_context(llama_model *model, const Settings &s) {
   p.type_k = type_named(s.cache.substr(0, slash));
   p.type_v = slash == s.cache.npos ? p.type_k : type_named(s.cache.substr(slash + 1));
   p.embeddings = s.embeddings;
+  if (s.observed) p.cb_eval = [](ggml_tensor *, bool, void *) { return true; };  // every op apart
   p.pooling_type = s.pooling;
   return Context(llama_init_from_model(model, p));
 }
 
-int evaluate(llama_context *context, std::span<const Entry> entries) {
+bool is_last(std::span<const Entry> batch, std::size_t entry) {
+  const auto later = batch.subspan(entry + 1);
+  return std::none_of(later.begin(), later.end(),
+                      [&](const Entry &e) { return e.sequence == batch[entry].sequence; });
+}
+
+int evaluate(llama_context *context, std::span<const Entry> entries, bool last_only) {
   const auto n = static_cast<std::int32_t>(entries.size());
   llama_batch batch = llama_batch_init(std::max(n, 1), 0, 1);
   batch.n_tokens = n;
@@ -171,7 +178,7 @@ int evaluate(llama_context *context, std::span<const Entry> entries) {
     batch.pos[i] = entries[i].position;
     batch.n_seq_id[i] = 1;
     batch.seq_id[i][0] = entries[i].sequence;
-    batch.logits[i] = 1;
+    batch.logits[i] = !last_only || is_last(entries, i);
   }
   const int status = llama_get_memory(context) ? llama_decode(context, batch) : llama_encode(context, batch);
   llama_synchronize(context);

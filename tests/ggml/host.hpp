@@ -56,7 +56,8 @@ Model load_model(const std::string &path, const std::function<void(llama_model_p
 
 struct Settings {
   int threads = 1, ubatch = 512, cells = 1024, sequences = 1;
-  bool unified = true, flash = true, embeddings = false, whole_windows = false;
+  bool unified = true, flash = true, embeddings = false, whole_windows = false, observed = false,
+       last_only = false;
   bool cache_on_device = true;
   std::string cache = "f16";  // "q8_0", or "q8_0/q4_0" for keys and values
   enum llama_pooling_type pooling = LLAMA_POOLING_TYPE_UNSPECIFIED;
@@ -68,8 +69,9 @@ struct Entry {
   llama_pos position;
   llama_seq_id sequence;
 };
-// llama_decode, or llama_encode for a model without a cache; outputs for every entry.
-int evaluate(llama_context *context, std::span<const Entry> batch);
+// llama_decode, or llama_encode for a model without a cache. Outputs for every entry, or for the last one of each sequence.
+int evaluate(llama_context *context, std::span<const Entry> batch, bool last_only = false);
+bool is_last(std::span<const Entry> batch, std::size_t entry);  // of its sequence
 
 // ---- bits
 

@@ -27,8 +27,11 @@ int evaluate_in_parts(llama_context *context, const Settings &settings, std::spa
   const auto most = window ? static_cast<std::size_t>(settings.ubatch) : entries.size();
   for (std::size_t first = 0; first < entries.size(); first += most) {
     const auto part = entries.subspan(first, std::min(most, entries.size() - first));
-    if (const int status = evaluate(context, part); status != 0) return status;
-    for (std::size_t i = 0; i < part.size(); ++i) use(first + i, logits_of(context, static_cast<int>(i)));
+    if (const int status = evaluate(context, part, settings.last_only); status != 0) return status;
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      const bool has_logits = !settings.last_only || is_last(part, i);
+      use(first + i, has_logits ? logits_of(context, static_cast<int>(i)) : std::span<const float>());
+    }
   }
   return 0;
 }
@@ -90,7 +93,7 @@ void Play::evaluate_all(const std::vector<Next> &batch) {
   copied_to_ = 0;
   std::size_t done = 0;
   const auto keep = [&](std::size_t i, std::span<const float> l) {
-    records_[batch[i].sequence].emplace_back(std::move(after[i]), Logits(l.begin(), l.end()));
+    if (!l.empty()) records_[batch[i].sequence].emplace_back(std::move(after[i]), Logits(l.begin(), l.end()));
     ++done;
   };
   const int status = evaluate_in_parts(context_.get(), settings_, entries, keep);
@@ -152,29 +155,42 @@ void Play::shift(char sequence, int keep, int n) {
   h.erase(h.begin() + keep, h.begin() + keep + n);
 }
 
-std::vector<std::uint8_t> Play::save(char sequence) {
+std::vector<std::uint8_t> Play::save(char sequence, llama_state_seq_flags flags) {
   end_copy();
-  std::vector<std::uint8_t> state(problem_.empty() ? llama_state_seq_get_size(context_.get(), id(sequence))
-                                                   : 0);
-  if (!state.empty() &&
-      llama_state_seq_get_data(context_.get(), state.data(), state.size(), id(sequence)) != state.size())
-    fail("llama_state_seq_get_data returns another size");
+  if (!problem_.empty()) return {};
+  std::vector<std::uint8_t> state(llama_state_seq_get_size_ext(context_.get(), id(sequence), flags));
+  if (llama_state_seq_get_data_ext(context_.get(), state.data(), state.size(), id(sequence), flags) !=
+      state.size())
+    fail("llama_state_seq_get_data_ext returns another size");
   return state;
 }
 
-void Play::restore(char sequence, const std::vector<std::uint8_t> &state, const Tokens &tokens) {
-  end_copy();
+void Play::return_to(char sequence, const std::vector<std::uint8_t> &window, const Tokens &tokens) {
   if (!problem_.empty()) return;
-  const Tokens copy = tokens;  // may be a sequence's own
-  history_[sequence].clear();  // also where there is no room for the state
-  if (llama_state_seq_set_data(context_.get(), state.data(), state.size(), id(sequence)) != 0) {
-    history_[sequence] = copy;
-  } else if (may_be_full_) {
+  history_[sequence] = tokens;
+  if (!put_back(sequence, window, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)) return;
+  auto *memory = llama_get_memory(context_.get());
+  llama_memory_seq_rm(memory, id(sequence), static_cast<llama_pos>(tokens.size()), -1);
+}
+
+bool Play::put_back(char sequence, const std::vector<std::uint8_t> &state, llama_state_seq_flags flags) {
+  if (llama_state_seq_set_data_ext(context_.get(), state.data(), state.size(), id(sequence), flags) != 0)
+    return true;
+  if (may_be_full_) {
     remove(sequence);  // half of it may be there
     full_ = true;
   } else {
-    fail("llama_state_seq_set_data returns 0");
+    fail("llama_state_seq_set_data_ext returns 0");
   }
+  return false;
+}
+
+void Play::restore(char sequence, const std::vector<std::uint8_t> &state, const Tokens &tokens,
+                   llama_state_seq_flags flags) {
+  end_copy();
+  if (!problem_.empty()) return;
+  history_[sequence] = Tokens(tokens);  // a copy: it may be this sequence's own
+  put_back(sequence, state, flags);
 }
 
 void Play::move_to_new_context() {
@@ -201,6 +217,7 @@ std::string Play::compare_with_alone() {
   settings.sequences = 1;
   settings.ubatch = 512;
   settings.threads = 1;
+  settings.observed = settings.last_only = false;
   for (const Tokens *h : histories) {
     if (alone.count(*h)) continue;
     std::vector<Entry> entries;

@@ -43,8 +43,11 @@ class Play {
   void copy(char from, char to);  // the whole sequence; each goes on with its own tokens
   // Drops n tokens from position `keep` on, and moves the rest down.
   void shift(char sequence, int keep, int n);
-  std::vector<std::uint8_t> save(char sequence);
-  void restore(char sequence, const std::vector<std::uint8_t> &state, const Tokens &tokens);
+  std::vector<std::uint8_t> save(char sequence, llama_state_seq_flags flags = 0);
+  void restore(char sequence, const std::vector<std::uint8_t> &state, const Tokens &tokens,
+               llama_state_seq_flags flags = 0);
+  // Back to when `window` was saved by LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY, as llama-server's checkpoints do.
+  void return_to(char sequence, const std::vector<std::uint8_t> &window, const Tokens &tokens);
   // From now on a batch or a state for which there is no room is no error. make_room() then removes the longest sequence.
   void may_be_full() { may_be_full_ = true; }
   bool make_room();
@@ -67,6 +70,8 @@ class Play {
   void feed(std::string_view sequences, int n, bool draft);
   void evaluate_all(const std::vector<Next> &batch);
   void end_copy();
+  // False if there is no room, or nothing may be full.
+  bool put_back(char sequence, const std::vector<std::uint8_t> &state, llama_state_seq_flags flags);
   void fail(const std::string &what);
 
   llama_model *model_;
