@@ -294,8 +294,8 @@ std::vector<Scene> server_scenes(const Choice &choice) {
       scenes.push_back({group + "only last logits", seeded,
                         [=](const std::string &path) { return play(path, last, named("others join")); }});
       scenes.push_back({group + "observed by a callback", seeded, [=](const std::string &path) {
-                          unsetenv("RAPT_GGML_STRICT");  // an op at a time, the cache's keys have no numbers
-                          return play(path, observed, named("alone, token by token"));
+                          // Each op is a graph: what another graph has computed is this program's own.
+                          return play(path, observed, named("a neighbour goes"));
                         }});
       scenes.push_back({group + "context shift", seeded,
                         [=](const std::string &path) { return shifted(path, settings); }});
