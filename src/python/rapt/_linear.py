@@ -230,10 +230,10 @@ def _unpack(packed: PackedWeights, matrix: Array, options: LinearOptions, parts:
 
 
 def unpack_weights(w: PackedWeights) -> Array:
-    """The weights that pack_weights has packed, [out_features][in_features], with the same bits. bf16 is uint16. Several
-    matrices have become one.
+    """What pack_weights packed: [out_features][in_features], with the same bits. bf16 is uint16. Several matrices have become
+    one.
 
-    A TypeError is quantized weights, which unpack_quantized takes.
+    A TypeError is a w of quantized weights, which unpack_quantized takes.
 
     >>> rapt.unpack_weights(rapt.pack_weights(np.array([[1, -2, 4]], np.float32)))
     array([[ 1., -2.,  4.]], dtype=float32)
@@ -439,11 +439,10 @@ def pack_quantized(
 
 
 def unpack_quantized(w: PackedWeights) -> dict[str, Any]:
-    """The arguments with which pack_quantized has packed the weights: q, type, in_features, scale_group, and those of scales,
-    zeros, offsets and codebook that it had. Arrays have the same bits, and bf16 is uint16. The half of a byte that no input
-    has is 0.
+    """The arguments with which pack_quantized made w: q, type, in_features, scale_group, and those of scales, zeros, offsets
+    and codebook that were given. Arrays have the same bits, and bf16 is uint16. The half of a byte that no input has is 0.
 
-    A TypeError is other weights, which unpack_weights takes.
+    A TypeError is a w of other weights, which unpack_weights takes.
 
     >>> q, scales = rapt.quantize_rows(np.array([[1, -2, 4]], np.float32))
     >>> parts = rapt.unpack_quantized(rapt.pack_quantized(q, "i8", scales))
