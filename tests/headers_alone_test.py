@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Every header of src/ compiles alone, by the flags of .clangd and compile_flags.txt, as an editor parses it.
 
-usage: headers_alone_test.py ROOT COMPILER TARGET AARCH64-COMPILER
-COMPILER compiles for TARGET, x86_64 or aarch64. AARCH64-COMPILER may be empty: NEON's headers are then named as skipped.
+usage: headers_alone_test.py ROOT COMPILER TARGET AARCH64-COMPILER GGML
+COMPILER compiles for TARGET, x86_64 or aarch64. AARCH64-COMPILER may be empty: NEON's headers are then named as skipped. So are
+those of src/ggml, if GGML, the folder of a llama.cpp tree, is empty.
 """
 import concurrent.futures
 import os
@@ -28,7 +29,7 @@ def flags_of(path: str, rules) -> list[str]:
 
 
 def main() -> int:
-    root, native, target, aarch64 = Path(sys.argv[1]), *sys.argv[2:]
+    root, native, target, aarch64, ggml = Path(sys.argv[1]), *sys.argv[2:]
     rules = list(fragments((root / ".clangd").read_text()))
     folders = (root / "compile_flags.txt").read_text().split()
     compilers = {"aarch64": aarch64, target: native}
@@ -37,6 +38,11 @@ def main() -> int:
 
     def errors(header: str) -> str:
         flags = flags_of(header, rules)
+        if header.startswith("src/ggml/"):
+            if not ggml:
+                skipped.append(header)
+                return ""
+            flags += ["-isystem", f"{ggml}/ggml/include", "-isystem", f"{ggml}/ggml/src"]
         of_target = [flag.split("=")[1].split("-")[0] for flag in flags if flag.startswith("--target=")]
         compiler = compilers.get(of_target[0] if of_target else target)
         if not compiler:
@@ -50,7 +56,7 @@ def main() -> int:
         failed = [f"{header}:\n{text}" for header, text in zip(headers, pool.map(errors, headers)) if "error:" in text]
     print("\n".join(failed))
     if skipped:
-        print(f"skipped: {len(skipped)} headers of another architecture: no compiler for it")
+        print(f"skipped: {len(skipped)} headers: no compiler for their architecture, or no headers of ggml")
     print(f"headers alone: {len(headers) - len(skipped) - len(failed)} of {len(headers)} compile")
     return 1 if failed or len(headers) == len(skipped) else 0
 
