@@ -17,7 +17,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "host.hpp"
+#include "llama_calls.hpp"
 #include "model.hpp"
 
 using namespace rapt_ggml_tests;

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "host.hpp"
+#include "llama_calls.hpp"
 #include "text.hpp"
 
 using namespace rapt_ggml_tests;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "host.hpp"
+#include "llama_calls.hpp"
 
 namespace rapt_ggml_tests {
 

@@ -20,7 +20,7 @@ build_program() {
   local name=$1 host=$2 program libraries
   program=$root/build/ggml-programs/${name##*/}-$(basename "$host")
   libraries=("$host"/lib/libllama.*so "$host"/lib/libggml.*so "$host/lib/libggml-base.so")
-  local sources=("$tests_ggml/$name.cpp" "$tests_ggml/host.cpp" "${@:3}") file
+  local sources=("$tests_ggml/$name.cpp" "$tests_ggml/llama_calls.cpp" "${@:3}") file
   mkdir -p "$(dirname "$program")"
   for file in "${sources[@]}" "$tests_ggml"/*.hpp; do
     if [[ $file -nt $program ]]; then

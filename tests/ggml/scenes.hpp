@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "host.hpp"
+#include "llama_calls.hpp"
 
 namespace rapt_ggml_tests {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "host.hpp"
+#include "llama_calls.hpp"
 #include "text.hpp"
 
 using namespace rapt_ggml_tests;

@@ -1,4 +1,4 @@
-#include "host.hpp"
+#include "llama_calls.hpp"
 
 #include <dlfcn.h>
 #include <ggml-backend.h>
