@@ -39,6 +39,7 @@ declare -A how=(
   ['./bench/run --peer numkong=DIR']="a library that this system does not package"
   ['./bench/run --peer ggml=DIR']="a library that this system does not package"
   ['./bench/run --peer onednn=DIR']="a version that this system does not package"
+  ['./bench/ggml/run']="needs npm, and minutes on an idle machine"
   ["./bench/run --peers --filter '^exp_f32/.*/L1\$'"]=bench
   ["./bench/run --filter '^attention.*/llama-3-8b'"]="as ./bench/run"
   ["./bench/run --filter '^linear_f32/'"]="as ./bench/run"
