@@ -143,43 +143,36 @@ void run_calls(Engine &engine, std::span<const Call> calls) {
   }
   // With fewer tasks than threads, the keys are split too.
   const bool split = first_task.back() < threads;
-  if (split) {
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      std::size_t parts = 0, length = 0;
-      must(rapt_attention_partial_tasks(&calls[i].options, &parts, &length));
-      first_part[i + 1] = first_part[i] + parts;
-      partials[i] = engine.op_memory.take<float>(length).data();
-      must(rapt_attention_run(calls[i].q, calls[i].k, calls[i].v, calls[i].out, &calls[i].options, 0, 0,
-                              engine.op_memory.bytes(workspace_bytes), workspace_bytes));
-    }
-  }
-  const auto run = [&](std::span<const std::size_t> firsts, const auto &one) {
-    must(engine.run_tasks(
-        firsts.back(), workspace_bytes, [&](std::size_t first, std::size_t last, std::byte *workspace) {
-          for (std::size_t i = 0; i < calls.size(); ++i) {
-            const std::size_t begin = std::max(first, firsts[i]), end = std::min(last, firsts[i + 1]);
-            if (begin >= end) continue;
-            const rapt_status status = one(calls[i], i, begin - firsts[i], end - firsts[i], workspace);
-            if (status != RAPT_OK) return status;
-          }
-          return RAPT_OK;
-        }));
-  };
   if (!split) {
-    return run(first_task, [&](const Call &c, std::size_t, std::size_t first, std::size_t last,
-                               std::byte *workspace) {
-      return rapt_attention_run(c.q, c.k, c.v, c.out, &c.options, first, last, workspace, workspace_bytes);
-    });
+    return must(
+        engine.run_list(first_task, workspace_bytes,
+                        [&](std::size_t i, std::size_t first, std::size_t last, std::byte *workspace) {
+                          const Call &c = calls[i];
+                          return rapt_attention_run(c.q, c.k, c.v, c.out, &c.options, first, last, workspace,
+                                                    workspace_bytes);
+                        }));
   }
-  run(first_part,
-      [&](const Call &c, std::size_t i, std::size_t first, std::size_t last, std::byte *workspace) {
-        return rapt_attention_partial(c.q, c.k, c.v, partials[i], &c.options, first, last, workspace,
-                                      workspace_bytes);
-      });
-  run(first_task,
-      [&](const Call &c, std::size_t i, std::size_t first, std::size_t last, std::byte *workspace) {
-        return rapt_attention_merge(partials[i], c.out, &c.options, first, last, workspace, workspace_bytes);
-      });
+  // A partial call does not get the output, nor a merge the inputs: an empty run checks them all.
+  std::byte *const checking = engine.op_memory.bytes(workspace_bytes);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const Call &c = calls[i];
+    std::size_t parts = 0, length = 0;
+    must(rapt_attention_partial_tasks(&c.options, &parts, &length));
+    first_part[i + 1] = first_part[i] + parts;
+    partials[i] = engine.op_memory.take<float>(length).data();
+    must(rapt_attention_run(c.q, c.k, c.v, c.out, &c.options, 0, 0, checking, workspace_bytes));
+  }
+  must(engine.run_list(first_part, workspace_bytes,
+                       [&](std::size_t i, std::size_t first, std::size_t last, std::byte *workspace) {
+                         const Call &c = calls[i];
+                         return rapt_attention_partial(c.q, c.k, c.v, partials[i], &c.options, first, last,
+                                                       workspace, workspace_bytes);
+                       }));
+  must(engine.run_list(first_task, workspace_bytes,
+                       [&](std::size_t i, std::size_t first, std::size_t last, std::byte *workspace) {
+                         return rapt_attention_merge(partials[i], calls[i].out, &calls[i].options, first,
+                                                     last, workspace, workspace_bytes);
+                       }));
 }
 
 // The type in which keys and values are attended: their own if both have one, else f32.
@@ -201,10 +194,8 @@ rapt_attention_options options_of(Tensor op) {
   return options;
 }
 
-// What the options say of a group: the queries' number, the keys' number and visibility.
+// Which keys the queries of a group see.
 void set_visibility(rapt_attention_options &options, const Group &group) {
-  options.q_len = group.queries.size();
-  options.kv_len = group.slots;
   if (group.causal) {
     options.causal = RAPT_CAUSAL_OFFSET;
     options.causal_offset = group.causal_offset;
@@ -285,8 +276,8 @@ void attention(Graph &graph, Tensor op) {
         o.out_strides = {0, rows * static_cast<std::ptrdiff_t>(o.v_dim),
                          static_cast<std::ptrdiff_t>(o.v_dim)};
       }
+      o.q_len = group.queries.size(), o.kv_len = group.slots;
       if (is_bias) {
-        o.q_len = group.queries.size(), o.kv_len = group.slots;
         o.bias = bias_of(engine, op, b, group, planes);
         const std::ptrdiff_t slots = static_cast<std::ptrdiff_t>(group.slots);
         o.bias_strides = {RAPT_REPEAT, RAPT_REPEAT, slots};
@@ -294,8 +285,6 @@ void attention(Graph &graph, Tensor op) {
         if (planes > 1 && planes < heads) throw Failure("a mask for some of the heads");
       } else if (mask) {
         set_visibility(o, group);
-      } else {
-        o.q_len = group.queries.size(), o.kv_len = group.slots;
       }
       const Rows kk = rows_in_slots(engine, k, b, group, o.kv_type),
                  vv = rows_in_slots(engine, v, b, group, o.kv_type);

@@ -215,30 +215,27 @@ std::size_t packed_bytes(ggml_backend_buffer_type_t, Tensor t) {
   return packing ? packing->matrix_bytes * extent(t, 2) * extent(t, 3) : span_bytes(t);
 }
 
+ggml_backend_buffer_type make_type(decltype(ggml_backend_buffer_type_i::get_name) name,
+                                   decltype(ggml_backend_buffer_type_i::alloc_buffer) allocate_buffer,
+                                   decltype(ggml_backend_buffer_type_i::get_alloc_size) bytes) {
+  ggml_backend_buffer_type made = {};
+  made.iface.get_name = name;
+  made.iface.alloc_buffer = allocate_buffer;
+  made.iface.get_alignment = type_alignment;
+  made.iface.get_alloc_size = bytes;
+  made.device = device();
+  return made;
+}
+
 }  // namespace
 
 ggml_backend_buffer_type_t plain_buffer_type() {
-  static ggml_backend_buffer_type type = [] {
-    ggml_backend_buffer_type made = {};
-    made.iface.get_name = plain_name;
-    made.iface.alloc_buffer = allocate_plain;
-    made.iface.get_alignment = type_alignment;
-    made.device = device();
-    return made;
-  }();
+  static ggml_backend_buffer_type type = make_type(plain_name, allocate_plain, nullptr);
   return &type;
 }
 
 ggml_backend_buffer_type_t packed_buffer_type() {
-  static ggml_backend_buffer_type type = [] {
-    ggml_backend_buffer_type made = {};
-    made.iface.get_name = packed_name;
-    made.iface.alloc_buffer = allocate_packed;
-    made.iface.get_alignment = type_alignment;
-    made.iface.get_alloc_size = packed_bytes;
-    made.device = device();
-    return made;
-  }();
+  static ggml_backend_buffer_type type = make_type(packed_name, allocate_packed, packed_bytes);
   return &type;
 }
 

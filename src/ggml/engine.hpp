@@ -76,7 +76,7 @@ class Engine {
     pool_.run(parts, [&](std::size_t part) { f(n * part / parts, n * (part + 1) / parts); });
   }
 
-  // run(first, last, workspace) over ranges of tasks, each thread with a workspace of its own. Returns the first bad status.
+  // run(first, last, workspace) over ranges of tasks, where each thread has its workspace. Returns the first bad status.
   template <class Run>
   rapt_status run_tasks(std::size_t tasks, std::size_t workspace_bytes, const Run &run) {
     const std::size_t parts = std::max<std::size_t>(1, std::min(threads_, tasks));
@@ -93,6 +93,24 @@ class Engine {
       }
     });
     return status;
+  }
+
+  // The tasks of several calls as one list: call i has tasks first_task[i] to first_task[i + 1] - 1 of the list.
+  // run(i, first, last, workspace) counts the tasks of call i from 0.
+  template <class Run>
+  rapt_status run_list(std::span<const std::size_t> first_task, std::size_t workspace_bytes, const Run &run) {
+    return run_tasks(
+        first_task.back(), workspace_bytes, [&](std::size_t first, std::size_t last, std::byte *workspace) {
+          const auto after = std::upper_bound(first_task.begin(), first_task.end(), first);
+          std::size_t i = static_cast<std::size_t>(after - first_task.begin()) - 1;
+          for (; i + 1 < first_task.size() && first_task[i] < last; ++i) {
+            const std::size_t begin = std::max(first, first_task[i]), end = std::min(last, first_task[i + 1]);
+            if (begin >= end) continue;
+            const rapt_status status = run(i, begin - first_task[i], end - first_task[i], workspace);
+            if (status != RAPT_OK) return status;
+          }
+          return RAPT_OK;
+        });
   }
 
  private:

@@ -80,23 +80,12 @@ void run_layers(Engine &engine, std::span<const Layer> layers) {
     first_task[i + 1] = first_task[i] + tasks;
     workspace_bytes = std::max(workspace_bytes, bytes);
   }
-  must(engine.run_tasks(
-      first_task.back(), workspace_bytes, [&](std::size_t first, std::size_t last, std::byte *workspace) {
-        std::size_t i =
-            static_cast<std::size_t>(std::upper_bound(first_task.begin(), first_task.end(), first) -
-                                     first_task.begin()) -
-            1;
-        for (; i < layers.size() && first_task[i] < last; ++i) {
-          const Layer &layer = layers[i];
-          const std::size_t begin = std::max(first, first_task[i]), end = std::min(last, first_task[i + 1]);
-          if (begin >= end) continue;
-          const rapt_status status =
-              rapt_linear_run(layer.x, layer.w, layer.y, &layer.options, begin - first_task[i],
-                              end - first_task[i], workspace, workspace_bytes);
-          if (status != RAPT_OK) return status;
-        }
-        return RAPT_OK;
-      }));
+  must(engine.run_list(first_task, workspace_bytes,
+                       [&](std::size_t i, std::size_t first, std::size_t last, std::byte *workspace) {
+                         const Layer &layer = layers[i];
+                         return rapt_linear_run(layer.x, layer.w, layer.y, &layer.options, first, last,
+                                                workspace, workspace_bytes);
+                       }));
 }
 
 bool supports_mul_mat(Tensor op) {

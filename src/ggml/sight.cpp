@@ -258,7 +258,7 @@ std::shared_ptr<const Sight> sight_of(Graph &graph, Tensor op, const Cells &cell
     made->before.insert(made->before.end(), first, first + keys);
   }
   const std::shared_ptr<const Mask> mask = mask_of(graph, mask_tensor);
-  // Without a cache, keys are those of the batch: each query brings its own, and sees keys of its own sequence only.
+  // Without a cache, keys are those of the batch: each query brings one, and sees only keys of its sequence.
   CacheNumbers own(cells.cache || queries != keys ? 0 : batch * keys, 1);
   Cells counted = cells;
   if (!cells.cache && queries == keys) {
