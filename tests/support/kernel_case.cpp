@@ -1,10 +1,10 @@
 #include "support/kernel_case.hpp"
 
+#include "calls/norm.hpp"
 #include "support/attention_backward_case.hpp"
 #include "support/attention_case.hpp"
 #include "support/integer_rows_cases.hpp"
 #include "support/linear_case.hpp"
-#include "support/norm_cases.hpp"
 #include "support/quantized_case.hpp"
 #include "support/rope_case.hpp"
 #include "support/softmax_cases.hpp"
@@ -52,6 +52,23 @@ struct AttentionBackward {
     return run_attention_backward<T>(problem, layout);
   }
 };
+
+template <class T, Norm function>
+struct NormOf {
+  static constexpr Family family = Family::norm;
+
+  static std::unique_ptr<Call> make(const Problem &problem, const Layout &layout) {
+    return make_norm(function, element_of<T>, problem, layout);
+  }
+};
+template <class T>
+using RmsNorm = NormOf<T, Norm::rms>;
+template <class T>
+using LayerNorm = NormOf<T, Norm::layer>;
+template <class T>
+using RmsNormBackward = NormOf<T, Norm::rms_backward>;
+template <class T>
+using LayerNormBackward = NormOf<T, Norm::layer_backward>;
 
 template <class T>
 struct Linear {
@@ -171,9 +188,21 @@ DRIVER_OF(convert_f32_to_bf16, FromF32, BF16)
 #undef DRIVER_OF
 #undef DRIVER
 
+template <class Driver>
+constexpr KernelCase case_of(const char *name) {
+  const KernelTraits traits{Driver::element, Driver::family};
+  if constexpr (requires { Driver::make; }) {
+    const auto run = [](const Problem &problem, const Layout &layout) {
+      return run_call(*Driver::make(problem, layout), layout);
+    };
+    return {name, traits, run, Driver::make};
+  } else {
+    return {name, traits, Driver::run, nullptr};
+  }
+}
+
 constexpr KernelCase cases[] = {
-#define KERNEL(name, ...) \
-  {#name, {CaseOf<kernel::name>::element, CaseOf<kernel::name>::family}, CaseOf<kernel::name>::run},
+#define KERNEL(name, ...) case_of<CaseOf<kernel::name>>(#name),
 #include "kernels/kernels.def"
 #undef KERNEL
 };

@@ -1,8 +1,10 @@
 // Lists the kernels, each with a driver that runs one problem through the public API.
 #pragma once
 
+#include <memory>
 #include <span>
 
+#include "calls/call.hpp"
 #include "support/problem.hpp"
 
 namespace rapt::test {
@@ -25,6 +27,8 @@ struct KernelCase {
   const char *name;  // as in kernels.def
   KernelTraits traits;
   Outcome (*run)(const Problem &problem, const Layout &layout);  // runs on the active level
+  // Makes the call that tests/calls describes, or null if it describes none of the kernel's.
+  std::unique_ptr<Call> (*make)(const Problem &problem, const Layout &layout);
 };
 
 // Returns one entry for each line of kernels.def, in the order of the file.

@@ -1,6 +1,8 @@
-// Draws the same random numbers on every platform, using only integers and exact floating-point arithmetic.
+// Draws the same random numbers on every platform, using only integers and exact floating-point arithmetic. A fuzzer's
+// bytes decide in place of the generator as long as they last.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -21,6 +23,12 @@ class Random {
     }
   }
 
+  // The first bytes are the seed. The others are the first decisions.
+  Random(const std::uint8_t *bytes, std::size_t size) : Random(seed_of(bytes, size)) {
+    at_ = bytes + std::min(size, seed_bytes);
+    end_ = bytes + size;
+  }
+
   std::uint64_t next() {
     const std::uint64_t result = rotate(state_[1] * 5, 7) * 9;
     const std::uint64_t shifted = state_[1] << 17;
@@ -33,7 +41,9 @@ class Random {
     return result;
   }
 
-  std::size_t below(std::size_t bound) { return static_cast<std::size_t>(next() % bound); }
+  std::size_t below(std::size_t bound) {
+    return static_cast<std::size_t>((at_ == end_ ? next() : decision(bound)) % bound);
+  }
   bool one_in(std::size_t count) { return below(count) == 0; }
   template <class T, std::size_t count>
   T one_of(const T (&values)[count]) {
@@ -56,8 +66,21 @@ class Random {
   }
 
  private:
+  static constexpr std::size_t seed_bytes = 4;
+  static std::uint64_t seed_of(const std::uint8_t *bytes, std::size_t size) {
+    std::uint64_t seed = 0;
+    for (std::size_t i = 0; i < std::min(size, seed_bytes); ++i) seed = seed << 8 | bytes[i];
+    return seed;
+  }
+  // Takes one byte, or two if one cannot reach all numbers below the bound.
+  std::uint64_t decision(std::size_t bound) {
+    std::uint64_t number = *at_++;
+    if (bound > 256 && at_ != end_) number |= std::uint64_t{*at_++} << 8;
+    return bound > 65536 ? number * (bound / 65536) : number;
+  }
   static std::uint64_t rotate(std::uint64_t x, int k) { return (x << k) | (x >> (64 - k)); }
   std::array<std::uint64_t, 4> state_;
+  const std::uint8_t *at_ = nullptr, *end_ = nullptr;
 };
 
 }  // namespace rapt::test

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "oracle/norm.hpp"
-#include "support/norm_cases.hpp"
+#include "calls/norm.hpp"
 #include "validate/accuracy_parts.hpp"
 
 namespace rapt::validate {
@@ -22,24 +22,23 @@ struct NormTruth : NormRow<Number<T>> {
   bool is_plus_one;
   std::vector<Real> w;
 
-  NormTruth(const Problem &problem, const OperandValues<T> &operands, const NormArrays<T> &arrays, bool layer,
-            std::size_t r, bool adds)
-      : NormRow<A>(row_of(operands, r * problem.cols(), problem.cols(), adds), problem.as<NormProblem>().eps,
+  NormTruth(const Problem &problem, const NormValues<T> &values, bool layer, std::size_t r, bool adds)
+      : NormRow<A>(row_of(values, r * problem.cols(), problem.cols(), adds), problem.as<NormProblem>().eps,
                    layer) {
     const NormProblem &wanted = problem.as<NormProblem>();
     is_plus_one = wanted.weight && wanted.plus_one && !layer;
     for (std::size_t i = 0; i < wanted.cols; ++i)
-      w.push_back(wanted.weight ? Real{A(arrays.weight[i])} + (is_plus_one ? 1 : 0) : Real{1});
+      w.push_back(wanted.weight ? Real{A(values.weight[i])} + (is_plus_one ? 1 : 0) : Real{1});
   }
 
  private:
   // With `adds`, the row is that of x + residual, rounded to the type.
-  static std::vector<Real> row_of(const OperandValues<T> &operands, std::size_t first, std::size_t n,
+  static std::vector<Real> row_of(const NormValues<T> &values, std::size_t first, std::size_t n,
                                   bool adds) {
     std::vector<Real> row;
     for (std::size_t i = first; i < first + n; ++i) {
-      T value = operands.first[i];
-      if (adds) value = static_cast<T>(static_cast<A>(A(value) + A(operands.second[i])));
+      T value = values.x[i];
+      if (adds) value = static_cast<T>(static_cast<A>(A(value) + A(values.second[i])));
       row.push_back(Real{A(value)});
     }
     return row;
@@ -55,15 +54,14 @@ struct NormAccuracyOf {
   static Judgement judge(const Problem &problem, Bits bits) {
     const NormProblem &wanted = problem.as<NormProblem>();
     Worst worst;
-    const OperandValues<T> operands = make_operands<T>(Family::norm, problem);
-    const NormArrays<T> arrays = make_norm_arrays<T>(problem);
+    const NormValues<T> values = make_norm_values<T>(problem);
     const Real u = unit<A>, z = smallest<A>, most = std::numeric_limits<T>::max() / A(2);
     for (std::size_t r = 0; r < wanted.rows; ++r) {
-      const NormTruth<T> row(problem, operands, arrays, is_layer, r, wanted.second);
+      const NormTruth<T> row(problem, values, is_layer, r, wanted.second);
       if (!row.is_in_range()) continue;
       for (std::size_t i = 0; i < wanted.cols; ++i) {
         Real exact = row.t(i) * row.w[i];
-        if (is_layer && wanted.bias) exact += Real{A(arrays.bias[i])};
+        if (is_layer && wanted.bias) exact += Real{A(values.bias[i])};
         Real allowed = std::fabs(row.w[i]) * row.e(i) + (row.is_plus_one ? 2 : 1) * u * std::fabs(exact) + z;
         if (!(std::fabs(exact) + allowed < most)) continue;
         if (sizeof(T) == 2) {
@@ -149,15 +147,14 @@ struct NormBackwardAccuracyOf {
   static Judgement judge(const Problem &problem, Bits bits) {
     const NormProblem &wanted = problem.as<NormProblem>();
     const std::size_t n = wanted.cols;
-    const OperandValues<T> operands = make_operands<T>(Family::norm, problem);
-    const NormArrays<T> arrays = make_norm_arrays<T>(problem);
+    const NormValues<T> values = make_norm_values<T>(problem);
     const Real rows = static_cast<Real>(wanted.rows);
     Worst worst;
     Totals dweight(n), dbias(n);
     bool all_in_range = true;
     for (std::size_t r = 0; r < wanted.rows; ++r) {
-      const NormTruth<T> row(problem, operands, arrays, is_layer, r, false);
-      const std::span<const T> gradients = std::span<const T>(operands.second).subspan(r * n, n);
+      const NormTruth<T> row(problem, values, is_layer, r, false);
+      const std::span<const T> gradients = std::span<const T>(values.second).subspan(r * n, n);
       if (!see_row(row, gradients, bits.subspan(r * n, n), worst)) all_in_range = false;
       for (std::size_t i = 0; i < n; ++i) {
         const Real dy{gradients[i]}, size = std::fabs(dy);
@@ -166,9 +163,9 @@ struct NormBackwardAccuracyOf {
       }
     }
     if (!all_in_range || !wanted.bias) return worst.judgement;
-    dweight.see(worst, bits.subspan(wanted.rows * n, n), arrays.weight, wanted.second, 1.01L * rows, rows);
+    dweight.see(worst, bits.subspan(wanted.rows * n, n), values.weight, wanted.second, 1.01L * rows, rows);
     if (is_layer)
-      dbias.see(worst, bits.subspan((wanted.rows + 1) * n, n), arrays.bias, wanted.second, rows, 0);
+      dbias.see(worst, bits.subspan((wanted.rows + 1) * n, n), values.bias, wanted.second, rows, 0);
     return worst.judgement;
   }
 };

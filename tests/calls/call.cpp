@@ -1,0 +1,217 @@
+#include "calls/call.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "support/bits.hpp"
+#include "support/calls.hpp"
+
+namespace rapt::test {
+namespace {
+
+std::vector<std::unique_ptr<GuardedSlot>> &pool() {
+  thread_local std::vector<std::unique_ptr<GuardedSlot>> slots;
+  return slots;
+}
+
+// Elements of no type need more.
+constexpr std::size_t alignment = 16;
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+bool is_word_of(const char *name, const char *words) {
+  for (const char *at = words; (at = std::strstr(at, name)) != nullptr; ++at) {
+    const char before = at == words ? ' ' : at[-1], behind = at[std::strlen(name)];
+    if (before == ' ' && (behind == ' ' || behind == 0)) return true;
+  }
+  return false;
+}
+
+bool share_elements(const Operand &a, const Operand &b) {
+  bool shares = false;
+  const auto row_bytes = [](const Operand &operand) {
+    return ((operand.sizes[3] - 1) * static_cast<std::size_t>(operand.strides[3]) + 1) * size_of(operand.element);
+  };
+  a.each_row([&](const unsigned char *first, std::size_t) {
+    b.each_row([&](const unsigned char *second, std::size_t) {
+      shares = shares || (first < second + row_bytes(b) && second < first + row_bytes(a));
+    });
+  });
+  return shares;
+}
+
+}  // namespace
+
+PooledSlot::PooledSlot(std::size_t capacity) {
+  const auto found = std::ranges::find_if(pool(), [=](const auto &slot) { return slot->capacity() >= capacity; });
+  if (found == pool().end()) {
+    slot_ = std::make_unique<GuardedSlot>(std::bit_ceil(std::max<std::size_t>(capacity, 1) + 4096));
+  } else {
+    slot_ = std::move(*found);
+    pool().erase(found);
+  }
+}
+
+PooledSlot::~PooledSlot() {
+  if (slot_) pool().push_back(std::move(slot_));
+}
+
+Operand &Call::add(const char *name, Element element, const Sizes4 &sizes, std::size_t slot, void *pointer) {
+  Operand &added = operands_.emplace_back();
+  added.name = name;
+  added.element = element;
+  added.sizes = sizes;
+  added.slot = slot;
+  added.pointer = pointer;
+  added.set_rows_apart(static_cast<std::size_t>(layout_.gap[slot]));
+  return added;
+}
+
+bool Call::has_work() const {
+  return std::ranges::none_of(operands_, [](const Operand &operand) { return operand.is_empty(); });
+}
+
+void Call::add_block(std::size_t bytes, Placement placement, std::size_t offset) {
+  blocks_.push_back({PooledSlot(bytes + offset), placement, bytes, offset, nullptr, {}});
+  blocks_.back().data = blocks_.back().slot->place(bytes, placement, offset);
+}
+
+const Operand *Call::replaced_by(const Operand &output, const Layout &layout) const {
+  if (layout.alias == Alias::none || output.role == Role::input) return nullptr;
+  bool is_first = true;
+  for (const Operand &input : operands_) {
+    if (!is_word_of(input.name, output.replaces)) continue;
+    if (is_first == (layout.alias == Alias::first_input)) return &input;
+    is_first = false;
+  }
+  return nullptr;
+}
+
+void Call::place(const Layout &layout) {
+  layout_ = layout;
+  blocks_.clear();
+  for (Operand &operand : operands_) {
+    if (replaced_by(operand, layout)) continue;
+    const std::size_t size = size_of(operand.element);
+    operand.block = blocks_.size();
+    add_block(operand.extent(), layout.placement, layout.offset[operand.slot] / size * size);
+    operand.data = blocks_.back().data;
+  }
+  for (Operand &operand : operands_) {
+    if (const Operand *const input = replaced_by(operand, layout)) {
+      operand.block = input->block;
+      operand.data = input->data;
+      operand.strides = input->strides;
+    }
+  }
+  refill();
+}
+
+void Call::place_together(std::size_t bytes, Placement placement, std::span<const std::size_t> at) {
+  blocks_.clear();
+  add_block(bytes, placement, 0);
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    operands_[i].block = 0;
+    operands_[i].data = blocks_[0].data + at[i];
+  }
+  refill();
+}
+
+void Call::place_near(std::size_t moved, std::size_t fixed, std::ptrdiff_t distance) {
+  Operand &a = operands_[moved], &b = operands_[fixed];
+  const std::size_t room = aligned(a.extent());
+  a.block = b.block = blocks_.size();
+  add_block(aligned(2 * room + b.extent()), Placement::ends_at_guard, 0);
+  b.data = blocks_.back().data + room;
+  a.data = b.data + distance;
+  refill();
+}
+
+void Call::restore() {
+  for (const Block &block : blocks_) block.slot->place(block.bytes, block.placement, block.offset);
+  for (const Operand &operand : operands_) operand.write_values();
+}
+
+void Call::refill() {
+  restore();
+  for (Block &block : blocks_) block.image.assign(block.data, block.data + block.bytes);
+  bind();
+}
+
+// Hands the call what it needs to know of its operands.
+void Call::bind() {
+  for (const Operand &operand : operands_) {
+    void *const address = is_short_ && operand.is_empty() && operand.missing != RAPT_OK ? nullptr : operand.data;
+    std::memcpy(operand.pointer, &address, sizeof address);
+    const bool is_default = is_short_ && !operand.has_gaps();
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (!operand.stride_fields[i]) continue;
+      const bool repeats = operand.strides[i] == 0 && operand.sizes[i] > 1 && !operand.is_empty();
+      *operand.stride_fields[i] = is_default ? 0 : repeats ? RAPT_REPEAT : operand.strides[i];
+    }
+  }
+}
+
+void Call::take(std::vector<std::uint64_t> &bits) {
+  for (const Operand &operand : operands_) {
+    if (operand.role == Role::input) continue;
+    Block &block = blocks_[operand.block];
+    with_type_of(operand.element, [&]<class T>(T) {
+      operand.each_row([&](const unsigned char *row, std::size_t) {
+        for (std::size_t c = 0; c < operand.sizes[3]; ++c) {
+          T value;
+          const unsigned char *const at = row + static_cast<std::ptrdiff_t>(c) * operand.strides[3] * static_cast<std::ptrdiff_t>(sizeof value);
+          std::memcpy(&value, at, sizeof value);
+          if constexpr (std::is_integral_v<T>) {
+            bits.push_back(static_cast<std::uint64_t>(value));
+          } else {
+            bits.push_back(canonical_bits(value));
+          }
+          std::memcpy(block.image.data() + (at - block.data), &value, sizeof value);
+        }
+      });
+    });
+  }
+}
+
+Call::Overlap Call::overlap() const {
+  const Overlap most = has_work() ? Overlap::elements : Overlap::gaps;  // without work, the library looks at few
+  Overlap found = Overlap::none;
+  for (const Operand &output : operands_) {
+    for (const Operand &other : operands_) {
+      const bool is_earlier_output = other.role != Role::input && &other < &output;
+      if (output.role == Role::input || &other == &output || is_earlier_output) continue;
+      if (output.is_empty() || other.is_empty()) continue;
+      const bool is_exact = output.data == other.data && (output.sizes[2] == 1 || output.strides == other.strides);
+      if (is_exact && is_word_of(other.name, output.replaces)) continue;
+      if (output.data >= other.data + other.extent() || other.data >= output.data + output.extent()) continue;
+      found = std::max(found, share_elements(output, other) ? most : Overlap::gaps);
+      if (found == Overlap::elements) return found;
+    }
+  }
+  return found;
+}
+
+const char *Call::touched() const {
+  for (const Block &block : blocks_) {
+    const bool is_same = block.bytes == 0 || std::memcmp(block.data, block.image.data(), block.bytes) == 0;
+    if (block.slot->surroundings_intact() && is_same) continue;
+    for (const Operand &operand : operands_) {
+      if (&blocks_[operand.block] == &block) return operand.name;
+    }
+  }
+  return nullptr;
+}
+
+Outcome run_call(Call &call, const Layout &layout) {
+  call.place(layout);
+  Outcome outcome;
+  rapt_status status = RAPT_OK;
+  call_in_state(layout, outcome, [&] { status = call.run(); });
+  check_status(status, outcome);
+  call.take(outcome.bits);
+  if (const char *const name = call.touched()) outcome.fault += std::string("wrote to ") + name + ", or next to it; ";
+  return outcome;
+}
+
+}  // namespace rapt::test

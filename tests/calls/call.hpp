@@ -1,0 +1,95 @@
+// One call of the library: its arrays in guarded memory, and its other arguments at their limits. Each function of
+// rapt.h is described once, by a class over Call. rapt-validate, the oracle's tests, the fuzzer, the guard sweep and the
+// tests of arguments run what is described.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "calls/limits.hpp"
+#include "calls/operand.hpp"
+#include "support/guarded_slot.hpp"
+#include "support/problem.hpp"
+
+namespace rapt::test {
+
+// Guarded memory that outlives the call, because mapping it takes longer than most calls.
+class PooledSlot {
+ public:
+  explicit PooledSlot(std::size_t capacity);
+  ~PooledSlot();
+  PooledSlot(PooledSlot &&) noexcept = default;
+  PooledSlot &operator=(PooledSlot &&) = delete;
+  GuardedSlot *operator->() const { return slot_.get(); }
+
+ private:
+  std::unique_ptr<GuardedSlot> slot_;
+};
+
+class Call {
+ public:
+  // With `is_short`, the call leaves out what has a default.
+  explicit Call(const Layout &layout, bool is_short) : layout_(layout), is_short_(is_short) {}
+  virtual ~Call() = default;
+  Call(const Call &) = delete;
+
+  // Makes the call, or several for parts of it.
+  virtual rapt_status run() = 0;
+  // Adds what the fields may be that are not of an operand.
+  virtual void add_limits(Limits &limits) = 0;
+
+  // Puts each operand next to a guard page. An output may take the place of an input.
+  void place(const Layout &layout);
+  // Puts all operands into one block of memory, at these distances from its beginning, in bytes.
+  void place_together(std::size_t bytes, Placement placement, std::span<const std::size_t> at);
+  // Moves an operand next to another, or into it: `distance` bytes from the beginning of `fixed`.
+  void place_near(std::size_t moved, std::size_t fixed, std::ptrdiff_t distance);
+  // Writes all arrays as they were before the call. Fields that a limit has changed stay as they are.
+  void restore();
+
+  // Appends the results, NaNs with the same bits. They then count as what is in memory.
+  void take(std::vector<std::uint64_t> &bits);
+  // Returns the name of an array near which something has changed that is no result, or null.
+  const char *touched() const;
+
+  // Whether an output lies on another array, and may not: every element of it, or only its gaps.
+  enum class Overlap { none, gaps, elements };
+  Overlap overlap() const;
+
+  const std::deque<Operand> &operands() const { return operands_; }
+  bool is_short() const { return is_short_; }
+  // The limits of all fields. They refer to this call.
+  Limits limits();
+  // Whether any array is empty, so that the library looks at none.
+  virtual bool has_work() const;
+
+ protected:
+  // Adds an operand. `slot` says whose offset and gap of the layout it has. `pointer` is where the call has the address.
+  // Results are in the order in which outputs are added.
+  Operand &add(const char *name, Element element, const Sizes4 &sizes, std::size_t slot, void *pointer);
+  const Layout &layout() const { return layout_; }
+
+ private:
+  struct Block {
+    PooledSlot slot;
+    Placement placement;
+    std::size_t bytes, offset;
+    unsigned char *data;
+    std::vector<unsigned char> image;
+  };
+  void add_block(std::size_t bytes, Placement placement, std::size_t offset);
+  void refill();
+  void bind();
+  const Operand *replaced_by(const Operand &output, const Layout &layout) const;
+
+  Layout layout_;
+  bool is_short_;
+  std::deque<Operand> operands_;
+  std::vector<Block> blocks_;
+};
+
+// Places and runs the call, and returns its results.
+Outcome run_call(Call &call, const Layout &layout);
+
+}  // namespace rapt::test

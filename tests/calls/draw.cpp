@@ -1,0 +1,21 @@
+#include "calls/draw.hpp"
+
+#include <cstdlib>
+
+#include "calls/norm.hpp"
+#include "support/options.hpp"
+
+namespace rapt::test {
+
+Case draw_case(Random &random, const KernelCase &kernel, std::size_t most) {
+  switch (kernel.traits.family) {
+    case Family::norm: {
+      const Problem problem = draw_norm_problem(random, most);
+      return {problem, draw_layout(random, kernel.traits.element_size)};
+    }
+    default:
+      std::abort();  // nothing of it is described
+  }
+}
+
+}  // namespace rapt::test

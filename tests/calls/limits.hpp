@@ -1,0 +1,46 @@
+// What the fields of a call may be: values at a limit, which the library accepts, and values past it, each with the
+// status that names the field. The argument tests try each of them, and the fuzzer draws some.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <initializer_list>
+#include <type_traits>
+#include <vector>
+
+#include "calls/statuses.hpp"
+
+namespace rapt::test {
+
+struct Limit {
+  const char *field;  // as in rapt.h
+  Statuses expected;  // empty: the call succeeds
+  std::function<void()> change;  // of a call that is placed
+};
+
+class Limits {
+ public:
+  // `values` of an enumeration are integers, because most values past its limits are none of its own.
+  template <class V>
+  using Value = typename std::conditional_t<std::is_enum_v<V>, std::underlying_type<V>, std::type_identity<V>>::type;
+
+  template <class V>
+  void at(const char *field, V &where, std::initializer_list<Value<V>> values) {
+    past(field, where, 0, values);
+  }
+  template <class V>
+  void past(const char *field, V &where, Statuses expected, std::initializer_list<Value<V>> values) {
+    for (const Value<V> value : values) add({field, expected, [&where, value] { std::memcpy(&where, &value, sizeof value); }});
+  }
+  template <class V>
+  void past(const char *field, V &where, rapt_status expected, std::initializer_list<Value<V>> values) {
+    past(field, where, only(expected), values);
+  }
+  void add(Limit limit) { all_.push_back(std::move(limit)); }
+  const std::vector<Limit> &all() const { return all_; }
+
+ private:
+  std::vector<Limit> all_;
+};
+
+}  // namespace rapt::test

@@ -1,0 +1,151 @@
+// Tests each kernel that tests/calls describes, on calls that are drawn: the status of each argument at its limits and past
+// them, the accuracy of the results, and that no level reads or writes outside the arrays, wherever they lie.
+//
+// RAPT_CALL=<number> runs one of the drawn calls again.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "calls/draw.hpp"
+#include "rapt/rapt.h"
+#include "support/case_text.hpp"
+#include "support/effort.hpp"
+#include "support/faults.hpp"
+#include "support/isa.hpp"
+#include "validate/accuracy.hpp"
+
+using namespace rapt::test;
+
+namespace {
+
+char running[1024];  // the call, for the report of a fault
+
+void note(const KernelCase &kernel, const Case &drawn, const char *what = "") {
+  std::snprintf(running, sizeof running, "%s on %s: %s %s", kernel.name, rapt_active_isa(),
+                to_text(drawn).c_str(), what);
+}
+void catch_faults_of_calls() {
+  catch_faults([](char *text, std::size_t size) { std::snprintf(text, size, "%s", running); });
+}
+
+// Runs body(kernel, number, random) for drawn calls of each described kernel.
+template <class Body>
+void for_each_call(std::size_t count, Body &&body) {
+  catch_faults_of_calls();
+  const char *const only = std::getenv("RAPT_CALL");
+  for (const KernelCase &kernel : kernel_cases()) {
+    if (!kernel.make) continue;
+    CAPTURE(kernel.name);
+    for (std::size_t number = 1; number <= count; ++number) {
+      if (only && number != std::strtoull(only, nullptr, 10)) continue;
+      CAPTURE(number);
+      Random random(number);
+      body(kernel, number, random);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("each argument at its limits, and past them") {
+  std::size_t tried = 0;
+  for_each_call(native_or_emulated<std::size_t>(60, 6), [&](const KernelCase &kernel, std::size_t number, Random &random) {
+    const Case drawn = draw_case(random, kernel, 600);
+    Layout layout = drawn.layout;
+    if (number % 2 == 0) layout.alias = Alias::none;
+    const std::vector<std::string> levels = isas_to_test(kernel.name);
+    const ForcedIsa forced(levels[number % levels.size()]);
+    for (std::size_t i = 0, count = 1; i < count; ++i) {
+      const std::unique_ptr<Call> call = kernel.make(drawn.problem, layout);
+      call->place(layout);
+      const Limits limits = call->limits();
+      count = limits.all().size();
+      const Limit &limit = limits.all()[i];
+      note(kernel, drawn, (std::string(limit.field) + ", limit " + std::to_string(i)).c_str());
+      limit.change();
+      const rapt_status status = call->run();
+      INFO(std::string(running), ", limit ", i, ": ", std::string(rapt_status_text(status)));
+      CHECK((limit.expected == 0 ? status == RAPT_OK : has(limit.expected, status)));
+      std::vector<std::uint64_t> results;
+      if (limit.expected == 0) call->take(results);
+      CHECK(call->touched() == nullptr);
+      tried += 1;
+    }
+  });
+  std::printf("%zu limits of arguments\n", tried);
+  CHECK(tried > 1000);
+}
+
+TEST_CASE("drawn calls have the accuracy that rapt.h promises, and the bits of the scalar level") {
+  for_each_call(native_or_emulated<std::size_t>(400, 30), [](const KernelCase &kernel, std::size_t number, Random &random) {
+    const Case drawn = draw_case(random, kernel, 5000);
+    INFO(to_text(drawn));
+    Problem whole = drawn.problem;
+    Outcome expected;
+    {
+      const ForcedIsa forced("scalar");
+      note(kernel, drawn);
+      expected = kernel.run(drawn.problem, drawn.layout);
+      CHECK(expected.fault == "");
+      if (RowsProblem *const rows = whole.of_rows()) rows->window = {};
+      const Outcome all = kernel.run(whole, {});
+      const rapt::validate::Judgement judgement = rapt::validate::accuracy_of(kernel.name)->judge(whole, all.bits);
+      CHECK((!judgement.measured || judgement.error <= judgement.bound));
+    }
+    const std::vector<std::string> levels = isas_to_test(kernel.name);
+    const std::string &level = levels[number % levels.size()];
+    const ForcedIsa forced(level);
+    note(kernel, drawn);
+    INFO(level);
+    const Outcome got = kernel.run(drawn.problem, drawn.layout);
+    CHECK(got.fault == "");
+    CHECK(got.bits == expected.bits);
+  });
+}
+
+// Lengths up to several vectors at each distance from a guard page within 64 bytes.
+TEST_CASE("arrays flush against guard pages") {
+  catch_faults_of_calls();
+  std::size_t calls = 0;
+  for (const KernelCase &kernel : kernel_cases()) {
+    if (!kernel.make) continue;
+    CAPTURE(kernel.name);
+    const std::vector<std::string> levels = isas_to_test(kernel.name);
+    const std::size_t size = kernel.traits.element_size;
+    for (std::size_t n = 1; n <= native_or_emulated<std::size_t>(140, 40); n += emulated() ? 5 : 1) {
+      Random random(n);
+      Case drawn = draw_case(random, kernel, 0);
+      drawn.problem.input = InputClass::gaussian;
+      drawn.problem.set_cols(n);
+      drawn.problem.of_rows()->rows = 1 + n % 3;
+      drawn.problem.of_rows()->window = {};
+      drawn.layout.offset = {};
+      const std::unique_ptr<Call> call = kernel.make(drawn.problem, drawn.layout);
+      std::vector<std::uint64_t> expected;
+      for (const std::string &level : levels) {
+        const ForcedIsa forced(level);
+        for (const Placement placement : {Placement::ends_at_guard, Placement::begins_at_guard}) {
+          for (std::size_t offset = 0; offset < 64; offset += size) {
+            if (level == "scalar" && offset > 0) continue;
+            drawn.layout.placement = placement;
+            drawn.layout.offset = {offset, offset, offset};
+            call->place(drawn.layout);
+            note(kernel, drawn);
+            const rapt_status status = call->run();
+            std::vector<std::uint64_t> got;
+            call->take(got);
+            calls += 1;
+            if (expected.empty()) expected = got;
+            if (status == RAPT_OK && !call->touched() && got == expected) continue;
+            FAIL_CHECK(std::string(running));
+          }
+        }
+      }
+    }
+  }
+  std::printf("%zu calls next to guard pages\n", calls);
+}

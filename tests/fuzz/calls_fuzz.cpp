@@ -1,0 +1,106 @@
+// Fuzzes every kernel that tests/calls describes: any problem, its arrays next to guard pages or over each other, and an
+// argument past its limit. Every level must return the status that rapt.h names, write nothing else, and have the bits of
+// the scalar level.
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "calls/draw.hpp"
+#include "support/case_text.hpp"
+#include "support/serving.hpp"
+
+using namespace rapt::test;
+
+namespace {
+
+// What runs, for the report. Only a report makes a std::string: the C++ library is not compiled for the memory sanitizer.
+struct Running {
+  const KernelCase *kernel;
+  const Case *drawn;
+  const Call *call;
+  const char *limit;
+} running;
+
+[[noreturn]] void finding(const char *what) {
+  std::fprintf(stderr, "FINDING: %s on %s: %s\n  %s\n  past a limit: %s\n", running.kernel->name, rapt_active_isa(), what,
+               to_text(*running.drawn).c_str(), running.limit);
+  for (const Operand &operand : running.call->operands()) {
+    std::fprintf(stderr, "  %s: %zu bytes at %p\n", operand.name, operand.extent(), static_cast<void *>(operand.data));
+  }
+  std::fflush(stderr);
+  std::abort();
+}
+
+const KernelCase &draw_kernel(Random &random) {
+  std::size_t described = 0;
+  for (const KernelCase &kernel : kernel_cases()) described += kernel.make != nullptr;
+  std::size_t chosen = random.below(described);
+  for (const KernelCase &kernel : kernel_cases()) {
+    if (kernel.make && chosen-- == 0) return kernel;
+  }
+  std::abort();  // not reached
+}
+
+// Puts all arrays into one block, in place of each other, back to back, between the other's rows, or anywhere.
+void draw_places(Random &random, Call &call) {
+  std::size_t room = 0;
+  for (const Operand &operand : call.operands()) room += (operand.extent() + 15) / 8 * 8;
+  std::vector<std::size_t> at;
+  const Operand *previous = nullptr;
+  for (const Operand &operand : call.operands()) {
+    const std::size_t size = size_of(operand.element), last = room - operand.extent();
+    std::size_t place = random.below(last + 1);
+    if (previous) {
+      const std::size_t choice = random.below(5), row = previous->sizes[3] * size_of(previous->element);
+      if (choice == 0) place = at.back();
+      if (choice == 1) place = at.back() + row;
+      if (choice == 2) place = at.back() + previous->extent();
+    }
+    at.push_back(std::min(place, last) / size * size);
+    previous = &operand;
+  }
+  call.place_together(room, random.one_in(2) ? Placement::begins_at_guard : Placement::ends_at_guard, at);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *bytes, std::size_t size) {
+  Random random(bytes, size);
+  const KernelCase &kernel = draw_kernel(random);
+  const Case drawn = draw_case(random, kernel, 700);
+  const std::unique_ptr<Call> call = kernel.make(drawn.problem, drawn.layout);
+  running = {&kernel, &drawn, call.get(), "none"};
+  call->place(drawn.layout);
+  if (random.one_in(4)) draw_places(random, *call);
+  const Limits limits = call->limits();
+  Statuses must_fail = 0, may_fail = 0;
+  if (random.one_in(3)) {
+    const Limit &limit = limits.all()[random.below(limits.all().size())];
+    limit.change();
+    running.limit = limit.field;
+    must_fail = limit.expected;
+  }
+  const Call::Overlap overlap = call->overlap();
+  if (overlap == Call::Overlap::elements) must_fail |= only(RAPT_BAD_OVERLAP);
+  if (overlap == Call::Overlap::gaps) may_fail = only(RAPT_BAD_OVERLAP);
+
+  static std::vector<std::uint64_t> expected, got;
+  rapt_status expected_status = RAPT_OK;
+  for (std::size_t level = 0; level < rapt_isa_count(); ++level) {
+    if (rapt_force_isa(rapt_isa_name(level)) != RAPT_OK || !active_level_has(kernel.name)) continue;
+    call->restore();
+    const rapt_status status = call->run();
+    if (status == RAPT_OK && must_fail != 0) finding("a bad argument was accepted");
+    if (status != RAPT_OK && !has(must_fail | may_fail, status)) finding(rapt_status_text(status));
+    std::vector<std::uint64_t> &results = level == 0 ? expected : got;
+    results.clear();
+    if (status == RAPT_OK) call->take(results);
+    if (const char *const name = call->touched()) finding(name);
+    if (level == 0) expected_status = status;
+    if (status != expected_status) finding("another status than the scalar level's");
+    if (level != 0 && got != expected) finding("other bits than the scalar level's");
+  }
+  rapt_force_isa(nullptr);
+  return 0;
+}
