@@ -1,7 +1,7 @@
 // Tests each kernel that tests/calls describes, on calls that are drawn: the status of each argument at its limits and past
 // them, the accuracy of the results, and that no level reads or writes outside the arrays, wherever they lie.
 //
-// RAPT_CALL=<number> runs one of the drawn calls again.
+// RAPT_CALL=<number> runs one of the drawn calls again. RAPT_TEST_EVERYTHING=1 draws twenty times as many.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -37,6 +37,7 @@ template <class Body>
 void for_each_call(std::size_t count, Body &&body) {
   catch_faults_of_calls();
   const char *const only = std::getenv("RAPT_CALL");
+  if (everything()) count *= 20;
   for (const KernelCase &kernel : kernel_cases()) {
     if (!kernel.make) continue;
     CAPTURE(kernel.name);

@@ -1,6 +1,6 @@
 // Tests rms_norm, layer_norm and their gradients: statuses, special values, and how calls relate to each other. Bits of
 // all levels, and accuracy, are rapt-validate's.
-#include "oracle/norm.hpp"
+#include "calls/norm_truth.hpp"
 
 #include <doctest/doctest.h>
 
@@ -271,7 +271,7 @@ TEST_CASE_TEMPLATE("layer_norm errs by at most its bound, however near or far fr
   for (const std::size_t cols : lengths()) {
     for (const std::vector<T> &x : difficult_rows<T>(cols, cols)) {
       for (const double eps : {1e-12, 1e-5}) {
-        const NormRow<A> row(std::vector<Real>(x.begin(), x.end()), eps, true);
+        const rapt::validate::NormRow<A> row(std::vector<Real>(x.begin(), x.end()), eps, true);
         std::vector<Real> allowed;
         for (std::size_t i = 0; i < cols; ++i) {
           constexpr int digits = std::numeric_limits<T>::digits;

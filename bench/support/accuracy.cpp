@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "calls/norm_truth.hpp"
 #include "oracle/attention_backward.hpp"
 #include "support/attention.hpp"
 #include "support/attention_accuracy.hpp"
@@ -313,15 +314,9 @@ double norm_error(Norm<T> norm, bool is_layer) {
   for (const std::size_t cols : Sizes{64, 4096}) {
     const Buffer<T> x = logits<T>(cols), w = logits<T>(cols, 0, 1), b = logits<T>(cols, 0, 2), y(cols);
     norm(x.data(), w.data(), is_layer ? b.data() : nullptr, y.data(), 1, cols);
-    const Real n = static_cast<Real>(cols);
-    validate::Sum sum, squares;
-    for (const T one : x.elements()) sum.add(one);
-    const Real mean = is_layer ? sum.value() / n : 0;
-    for (const T one : x.elements()) squares.add((one - mean) * (one - mean));
-    const Real root = 1 / std::sqrt(squares.value() / n + Real{norm_eps});
+    const validate::NormRow<T> row({x.elements().begin(), x.elements().end()}, norm_eps, is_layer);
     for (std::size_t i = 0; i < cols; ++i) {
-      const Real product = (x.data()[i] - mean) * root * w.data()[i],
-                 shift = is_layer ? b.data()[i] : Real{0};
+      const Real product = row.t(i) * w.data()[i], shift = is_layer ? b.data()[i] : Real{0};
       const Real off = std::fabs(y.data()[i] - product - shift) / (std::fabs(product) + std::fabs(shift));
       worst.add(validate::as_double(off) / unit<T>);
     }

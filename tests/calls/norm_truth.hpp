@@ -1,12 +1,49 @@
-// Measures the accuracy of rms_norm, layer_norm and their gradients: the share of the bounds of rapt.h, whose letters
-// the names here are.
+// What rms_norm, layer_norm and their gradients should give: the exact numbers of a row, the bounds of rapt.h, whose letters
+// the names here are, and its special values.
 #pragma once
 
-#include "oracle/norm.hpp"
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <utility>
+#include <vector>
+
 #include "calls/norm.hpp"
 #include "validate/accuracy_parts.hpp"
 
 namespace rapt::validate {
+
+// For layer_norm, the x are what they are beyond the row's first element, so that the judge keeps the differences of
+// nearly equal numbers. A is the arithmetic type.
+template <class A>
+struct NormRow {
+  bool is_layer;
+  std::vector<Real> x;
+  Real mean = 0, under_root, root, mean_t = 0;
+
+  NormRow(std::vector<Real> row, double eps, bool layer) : is_layer(layer), x(std::move(row)) {
+    const std::size_t n = x.size();
+    for (std::size_t i = n; is_layer && i > 0; --i) x[i - 1] -= x[0];
+    if (is_layer) mean = mean_of(n, [&](std::size_t i) { return x[i]; });
+    const Real variance = mean_of(n, [&](std::size_t i) { return (x[i] - mean) * (x[i] - mean); });
+    under_root = variance + Real{static_cast<A>(eps)};
+    root = 1 / std::sqrt(under_root);
+    if (is_layer) mean_t = mean_of(n, [&](std::size_t i) { return std::fabs(t(i)); });
+  }
+  // Returns whether the header promises accuracy: sums must not overflow, nor the mean square be tiny.
+  bool is_in_range() const {
+    const Real least = in_f64<A> ? 0x1p-960L : 0x1p-100L, largest = std::numeric_limits<A>::max() / 8;
+    const Real n = static_cast<Real>(x.size());
+    return under_root >= least && under_root * n < largest &&
+           mean_of(x.size(), [&](std::size_t i) { return std::fabs(x[i]); }) * n < largest;
+  }
+  Real t(std::size_t i) const { return (x[i] - mean) * root; }
+  Real e(std::size_t i) const {
+    const Real size = std::fabs(t(i));
+    return is_layer ? layer_norm_error<A>(x.size(), size, mean_t, root) : rms_norm_error<A>(x.size(), size);
+  }
+  Real s(std::size_t i) const { return std::fabs(t(i)) + e(i); }
+};
 
 // The judge's own error shows where a result's only error is its last rounding: long double has 11 bits more than f64.
 template <class T>
@@ -19,14 +56,16 @@ inline constexpr Real largest = std::numeric_limits<Number<T>>::max() / 8;
 template <class T>
 struct NormTruth : NormRow<Number<T>> {
   using A = Number<T>;
-  bool is_plus_one;
-  std::vector<Real> w;
+  bool is_plus_one, has_bias;
+  std::vector<Real> given, w;  // given: layer_norm's x are differences
 
   NormTruth(const Problem &problem, const NormValues<T> &values, bool layer, std::size_t r, bool adds)
       : NormRow<A>(row_of(values, r * problem.cols(), problem.cols(), adds), problem.as<NormProblem>().eps,
-                   layer) {
+                   layer),
+        given(row_of(values, r * problem.cols(), problem.cols(), adds)) {
     const NormProblem &wanted = problem.as<NormProblem>();
     is_plus_one = wanted.weight && wanted.plus_one && !layer;
+    has_bias = wanted.bias;
     for (std::size_t i = 0; i < wanted.cols; ++i)
       w.push_back(wanted.weight ? Real{A(values.weight[i])} + (is_plus_one ? 1 : 0) : Real{1});
   }
@@ -45,6 +84,34 @@ struct NormTruth : NormRow<Number<T>> {
   }
 };
 
+// What rapt.h says of the rows that have no accuracy.
+enum class NormRowKind {
+  accurate,   // or of no promise
+  nan,        // every element is NaN
+  normal_0,   // every element is 0 times the weight, plus the bias
+  infinities  // rms_norm: NaN where the row is infinite, else 0 times the weight
+};
+
+template <class A>
+NormRowKind kind_of(const std::vector<Real> &x, double eps, bool is_layer) {
+  const Real most = std::numeric_limits<A>::max();
+  bool has_infinity = false, is_equal = true, is_zero = true;
+  Real squares = 0, difference = 0;
+  for (const Real value : x) {
+    if (std::isnan(value)) return NormRowKind::nan;
+    has_infinity = has_infinity || std::isinf(value);
+    is_equal = is_equal && value == x[0];
+    is_zero = is_zero && value == 0;
+    squares += value * value;
+    difference = std::max(difference, std::fabs(value - x[0]));
+  }
+  if (has_infinity) return is_layer ? NormRowKind::nan : NormRowKind::infinities;
+  const bool is_nan_by_eps = static_cast<A>(eps) == 0 && (is_layer ? is_equal : is_zero);
+  if (is_nan_by_eps || (is_layer && difference > 1.01L * most)) return NormRowKind::nan;
+  if (is_layer && is_equal) return NormRowKind::normal_0;
+  return !is_layer && squares > 1.01L * most ? NormRowKind::normal_0 : NormRowKind::accurate;
+}
+
 template <class T, bool is_layer>
 struct NormAccuracyOf {
   using A = Number<T>;
@@ -58,7 +125,12 @@ struct NormAccuracyOf {
     const Real u = unit<A>, z = smallest<A>, most = std::numeric_limits<T>::max() / A(2);
     for (std::size_t r = 0; r < wanted.rows; ++r) {
       const NormTruth<T> row(problem, values, is_layer, r, wanted.second);
-      if (!row.is_in_range()) continue;
+      const Bits got = bits.subspan(r * wanted.cols, wanted.cols);
+      if (wanted.second && !is_sum(values, r * wanted.cols, bits.subspan((wanted.rows + r) * wanted.cols, wanted.cols)))
+        worst.see(wrong, bound);
+      const NormRowKind kind = kind_of<A>(row.given, wanted.eps, is_layer);
+      if (kind != NormRowKind::accurate) worst.see(is_as_said(kind, row, values, got) ? 0 : wrong, bound);
+      if (kind != NormRowKind::accurate || !row.is_in_range()) continue;
       for (std::size_t i = 0; i < wanted.cols; ++i) {
         Real exact = row.t(i) * row.w[i];
         if (is_layer && wanted.bias) exact += Real{A(values.bias[i])};
@@ -73,6 +145,26 @@ struct NormAccuracyOf {
       }
     }
     return worst.judgement;
+  }
+
+ private:
+  // Whether these are the bits of x + residual, rounded to the type.
+  static bool is_sum(const NormValues<T> &values, std::size_t first, Bits got) {
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const A sum = A(values.x[first + i]) + A(values.second[first + i]);
+      if (got[i] != canonical_bits(static_cast<T>(sum))) return false;
+    }
+    return true;
+  }
+  static bool is_as_said(NormRowKind kind, const NormTruth<T> &row, const NormValues<T> &values, Bits got) {
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const Real y = value_of<T>(got[i]);
+      const Real bias = is_layer && row.has_bias ? Real{A(values.bias[i])} : 0;
+      const bool is_nan = kind == NormRowKind::nan || !std::isfinite(row.w[i]) ||
+                          (kind == NormRowKind::infinities && std::isinf(row.given[i]));
+      if (is_nan ? !std::isnan(y) : y != bias) return false;
+    }
+    return true;
   }
 };
 template <class T>
