@@ -7,6 +7,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,6 +55,34 @@ void for_each_call(std::size_t count, Body &&body) {
   }
 }
 
+// Returns the status of a set that has one.
+std::optional<rapt_status> only_one_of(Statuses set) {
+  for (int status = 1; status < 128; ++status) {
+    if (set == only(static_cast<rapt_status>(status))) return static_cast<rapt_status>(status);
+  }
+  return std::nullopt;
+}
+
+// Reads the names of the fields of each struct of rapt.h.
+std::map<std::string, std::set<std::string>> fields_of_structs() {
+  static const std::regex begin("^typedef struct (\\w+) \\{"), field("^  (const )?[a-z]\\w* (\\*?\\w+(, \\*?\\w+)*);"), word("\\w+");
+  std::ifstream header(RAPT_TEST_SOURCE "/include/rapt/rapt.h");
+  std::map<std::string, std::set<std::string>> structs;
+  std::set<std::string> *fields = nullptr;
+  for (std::string line; std::getline(header, line);) {
+    std::smatch found;
+    if (std::regex_search(line, found, begin)) {
+      fields = &structs[found[1]];
+    } else if (line.starts_with("}")) {
+      fields = nullptr;
+    } else if (fields && std::regex_search(line, found, field)) {
+      const std::string names = found[2];
+      for (std::sregex_iterator at(names.begin(), names.end(), word), end; at != end; ++at) fields->insert(at->str());
+    }
+  }
+  return structs;
+}
+
 }  // namespace
 
 TEST_CASE("each argument at its limits, and past them") {
@@ -63,9 +96,9 @@ TEST_CASE("each argument at its limits, and past them") {
     for (std::size_t i = 0, count = 1; i < count; ++i) {
       const std::unique_ptr<Call> call = kernel.make(drawn.problem, layout);
       call->place(layout);
-      const Limits limits = call->limits();
-      count = limits.all().size();
-      const Limit &limit = limits.all()[i];
+      const std::vector<Limit> limits = call->limits();
+      count = limits.size();
+      const Limit &limit = limits[i];
       note(kernel, drawn, (std::string(limit.field) + ", limit " + std::to_string(i)).c_str());
       limit.change();
       const rapt_status status = call->run();
@@ -79,6 +112,35 @@ TEST_CASE("each argument at its limits, and past them") {
   });
   std::printf("%zu limits of arguments\n", tried);
   CHECK(tried > 1000);
+}
+
+// The limits have every field of the options, and the text of a status names the field.
+TEST_CASE("the limits are those of rapt.h") {
+  const std::map<std::string, std::set<std::string>> structs = fields_of_structs();
+  std::map<std::string, std::set<std::string>> seen;
+  for_each_call(200, [&](const KernelCase &kernel, std::size_t, Random &random) {
+    const Case drawn = draw_case(random, kernel, 100);
+    const std::unique_ptr<Call> call = kernel.make(drawn.problem, drawn.layout);
+    call->place(drawn.layout);
+    std::set<std::string> &fields = seen[call->options()];
+    for (const Operand &operand : call->operands()) fields.insert(operand.name);
+    for (const Limit &limit : call->limits()) {
+      fields.insert(limit.field);
+      const std::optional<rapt_status> status = only_one_of(limit.expected);
+      if (!status || status == RAPT_BAD_SIZE || status == RAPT_BAD_OVERLAP) continue;  // these are of any array
+      const std::string text = rapt_status_text(*status);
+      INFO(std::string(limit.field), ": ", text);
+      CHECK(text.find(limit.field) != std::string::npos);
+    }
+  });
+  for (const auto &[name, fields] : seen) {
+    CAPTURE(name);
+    REQUIRE(structs.contains(name));
+    for (const std::string &field : structs.at(name)) {
+      CAPTURE(field);
+      CHECK(fields.contains(field));
+    }
+  }
 }
 
 TEST_CASE("drawn calls have the accuracy that rapt.h promises, and the bits of the scalar level") {

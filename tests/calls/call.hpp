@@ -36,6 +36,8 @@ class Call {
 
   // Makes the call, or several for parts of it.
   virtual rapt_status run() = 0;
+  // The struct of its options.
+  virtual const char *options() const = 0;
   // Adds what the fields may be that are not of an operand.
   virtual void add_limits(Limits &limits) = 0;
 
@@ -60,7 +62,7 @@ class Call {
   const std::deque<Operand> &operands() const { return operands_; }
   bool is_short() const { return is_short_; }
   // The limits of all fields. They refer to this call.
-  Limits limits();
+  std::vector<Limit> limits();
   // Whether any array is empty, so that the library looks at none.
   virtual bool has_work() const;
 

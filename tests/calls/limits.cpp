@@ -22,15 +22,15 @@ void add_row_stride(const Operand &operand, Limits &limits) {
   std::ptrdiff_t &stride = *operand.stride_fields[2];
   const auto rows = static_cast<std::ptrdiff_t>(operand.sizes[2]), cols = static_cast<std::ptrdiff_t>(operand.sizes[3]);
   if (rows <= 1) {
-    limits.at(operand.name, stride, {0, 1, -5, PTRDIFF_MAX, PTRDIFF_MIN});
+    limits.at(operand.stride_name, stride, {0, 1, -5, PTRDIFF_MAX, PTRDIFF_MIN});
     return;
   }
-  if (!operand.has_gaps()) limits.at(operand.name, stride, {0, cols});
-  limits.past(operand.name, stride, operand.bad_stride, {-1, -cols - 1, PTRDIFF_MIN});
+  if (!operand.has_gaps()) limits.at(operand.stride_name, stride, {0, cols});
+  limits.past(operand.stride_name, stride, operand.bad_stride, {-1, -cols - 1, PTRDIFF_MIN});
   if (cols == 0) return;
-  if (cols > 1) limits.past(operand.name, stride, operand.bad_stride, {cols - 1});
+  if (cols > 1) limits.past(operand.stride_name, stride, operand.bad_stride, {cols - 1});
   const auto farthest = (PTRDIFF_MAX / static_cast<std::ptrdiff_t>(size_of(operand.element)) - cols) / (rows - 1);
-  limits.past(operand.name, stride, RAPT_BAD_SIZE, {farthest + 1, PTRDIFF_MAX});
+  limits.past(operand.stride_name, stride, RAPT_BAD_SIZE, {farthest + 1, PTRDIFF_MAX});
 }
 
 // Where an output lies beside another array: next to it, which is fine, or with one element in it.
@@ -53,7 +53,7 @@ void add_overlaps(Call &call, std::size_t output, std::size_t other, Limits &lim
 
 }  // namespace
 
-Limits Call::limits() {
+std::vector<Limit> Call::limits() {
   Limits all;
   add_limits(all);
   for (std::size_t i = 0; i < operands_.size(); ++i) {
@@ -63,7 +63,7 @@ Limits Call::limits() {
       if (j != i) add_overlaps(*this, i, j, all);
     }
   }
-  return all;
+  return all.take();
 }
 
 }  // namespace rapt::test

@@ -6,6 +6,7 @@
 #include <functional>
 #include <initializer_list>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "calls/statuses.hpp"
@@ -13,8 +14,8 @@
 namespace rapt::test {
 
 struct Limit {
-  const char *field;  // as in rapt.h
-  Statuses expected;  // empty: the call succeeds
+  const char *field;             // as in rapt.h
+  Statuses expected;             // empty: the call succeeds
   std::function<void()> change;  // of a call that is placed
 };
 
@@ -37,7 +38,7 @@ class Limits {
     past(field, where, only(expected), values);
   }
   void add(Limit limit) { all_.push_back(std::move(limit)); }
-  const std::vector<Limit> &all() const { return all_; }
+  std::vector<Limit> take() { return std::move(all_); }
 
  private:
   std::vector<Limit> all_;

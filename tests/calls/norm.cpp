@@ -34,11 +34,12 @@ class NormCall : public Call {
     o.weight_plus_one = wanted_.weight && wanted_.plus_one && !is_layer_;
   }
   template <class T>
-  Operand &add_rows(const char *name, void *pointer, std::ptrdiff_t &stride, rapt_status missing, rapt_status bad_stride,
-                    std::size_t slot, const std::vector<T> &values) {
+  Operand &add_rows(const char *name, void *pointer, const char *stride_name, std::ptrdiff_t &stride, rapt_status missing,
+                    rapt_status bad_stride, std::size_t slot, const std::vector<T> &values) {
     Operand &added = add(name, element_, {1, 1, rows_, wanted_.cols}, slot, pointer);
     added.missing = missing;
     added.stride_fields[2] = &stride;
+    added.stride_name = stride_name;
     added.bad_stride = bad_stride;
     if (!values.empty()) added.hold(std::span(values).subspan(first_ * wanted_.cols, rows_ * wanted_.cols));
     return added;
@@ -85,17 +86,18 @@ class Forward final : public NormCall {
   Forward(Norm function, const NormValues<T> &values, const Problem &problem, const Layout &layout)
       : NormCall(function, element_of<T>, problem, layout) {
     set(o_);
-    add_rows("x", &x_, o_.x_stride, RAPT_BAD_X, RAPT_BAD_X_STRIDE, 0, values.x);
-    Operand &y = add_rows<T>("y", &y_, o_.y_stride, RAPT_BAD_Y, RAPT_BAD_Y_STRIDE, 2, {});
+    add_rows("x", &x_, "x_stride", o_.x_stride, RAPT_BAD_X, RAPT_BAD_X_STRIDE, 0, values.x);
+    Operand &y = add_rows<T>("y", &y_, "y_stride", o_.y_stride, RAPT_BAD_Y, RAPT_BAD_Y_STRIDE, 2, {});
     y.role = Role::output;
     y.replaces = "x";
     if (wanted_.second)
-      add_rows("residual", &o_.residual, o_.residual_stride, RAPT_OK, RAPT_BAD_RESIDUAL_STRIDE, 1, values.second).role =
+      add_rows("residual", &o_.residual, "residual_stride", o_.residual_stride, RAPT_OK, RAPT_BAD_RESIDUAL_STRIDE, 1, values.second).role =
           Role::both;
     if (wanted_.weight) add_row("weight", &o_.weight, 1, values.weight);
     if (wanted_.bias && is_layer_) add_row("bias", &o_.bias, 2, values.bias);
   }
   rapt_status run() override { return (is_layer_ ? rapt_layer_norm : rapt_rms_norm)(x_, y_, &o_); }
+  const char *options() const override { return "rapt_norm_options"; }
   void add_limits(Limits &limits) override {
     add_limits_of(o_, limits);
     if (!is_layer_) limits.past<const void *>("bias", o_.bias, RAPT_BAD_BIAS, {&limits});
@@ -113,9 +115,9 @@ class Backward final : public NormCall {
   Backward(Norm function, const NormValues<T> &values, const Problem &problem, const Layout &layout)
       : NormCall(function, element_of<T>, problem, layout) {
     set(o_);
-    add_rows("x", &x_, o_.x_stride, RAPT_BAD_X, RAPT_BAD_X_STRIDE, 0, values.x);
-    add_rows("dy", &dy_, o_.dy_stride, RAPT_BAD_DY, RAPT_BAD_DY_STRIDE, 1, values.second);
-    Operand &dx = add_rows<T>("dx", &dx_, o_.dx_stride, RAPT_BAD_DX, RAPT_BAD_DX_STRIDE, 2, {});
+    add_rows("x", &x_, "x_stride", o_.x_stride, RAPT_BAD_X, RAPT_BAD_X_STRIDE, 0, values.x);
+    add_rows("dy", &dy_, "dy_stride", o_.dy_stride, RAPT_BAD_DY, RAPT_BAD_DY_STRIDE, 1, values.second);
+    Operand &dx = add_rows<T>("dx", &dx_, "dx_stride", o_.dx_stride, RAPT_BAD_DX, RAPT_BAD_DX_STRIDE, 2, {});
     dx.role = Role::output;
     dx.replaces = "x dy";
     if (wanted_.weight) add_row("weight", &o_.weight, 1, values.weight);
@@ -124,6 +126,7 @@ class Backward final : public NormCall {
     o_.accumulate = wanted_.bias && wanted_.second;
   }
   rapt_status run() override { return (is_layer_ ? rapt_layer_norm_backward : rapt_rms_norm_backward)(x_, dy_, dx_, &o_); }
+  const char *options() const override { return "rapt_norm_backward_options"; }
   void add_limits(Limits &limits) override {
     add_limits_of(o_, limits);
     limits.past("type", o_.type, RAPT_BAD_TYPE, {RAPT_F16, RAPT_BF16});

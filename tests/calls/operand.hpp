@@ -96,6 +96,7 @@ struct Operand {
   rapt_status missing = RAPT_OK;  // what a null pointer is; RAPT_OK: the call may go without the array
   // Where the call has the strides, or null.
   std::array<std::ptrdiff_t *, 4> stride_fields{};
+  const char *stride_name = "";
   rapt_status bad_stride = RAPT_OK;
   const char *replaces = "";  // the names of arrays that it may lie on exactly, with spaces around each
 

@@ -73,10 +73,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *bytes, std::size_t siz
   running = {&kernel, &drawn, call.get(), "none"};
   call->place(drawn.layout);
   if (random.one_in(4)) draw_places(random, *call);
-  const Limits limits = call->limits();
+  const std::vector<Limit> limits = call->limits();
   Statuses must_fail = 0, may_fail = 0;
   if (random.one_in(3)) {
-    const Limit &limit = limits.all()[random.below(limits.all().size())];
+    const Limit &limit = limits[random.below(limits.size())];
     limit.change();
     running.limit = limit.field;
     must_fail = limit.expected;
