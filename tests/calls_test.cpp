@@ -89,7 +89,7 @@ TEST_CASE("each argument at its limits, and past them") {
   std::size_t tried = 0;
   for_each_call(native_or_emulated<std::size_t>(60, 6), [&](const KernelCase &kernel, std::size_t number, Random &random) {
     const Case drawn = draw_case(random, kernel, 600);
-    Layout layout = drawn.layout;
+    Layout layout = in_one_call(drawn.layout);
     if (number % 2 == 0) layout.alias = Alias::none;
     const std::vector<std::string> levels = isas_to_test(kernel.name);
     const ForcedIsa forced(levels[number % levels.size()]);
@@ -120,7 +120,7 @@ TEST_CASE("the limits are those of rapt.h") {
   std::map<std::string, std::set<std::string>> seen;
   for_each_call(200, [&](const KernelCase &kernel, std::size_t, Random &random) {
     const Case drawn = draw_case(random, kernel, 100);
-    const std::unique_ptr<Call> call = kernel.make(drawn.problem, drawn.layout);
+    const std::unique_ptr<Call> call = kernel.make(drawn.problem, in_one_call(drawn.layout));
     call->place(drawn.layout);
     std::set<std::string> &fields = seen[call->options()];
     for (const Operand &operand : call->operands()) fields.insert(operand.name);
@@ -181,7 +181,7 @@ TEST_CASE("arrays flush against guard pages") {
     const std::size_t size = kernel.traits.element_size;
     for (std::size_t n = 1; n <= native_or_emulated<std::size_t>(140, 40); n += emulated() ? 5 : 1) {
       Random random(n);
-      Case drawn = draw_case(random, kernel, 0);
+      Case drawn = draw_case(random, kernel, 5000);
       drawn.problem.input = InputClass::gaussian;
       drawn.problem.set_cols(n);
       drawn.problem.of_rows()->rows = 1 + n % 3;

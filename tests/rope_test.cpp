@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "calls/rope.hpp"
 #include "support/case_text.hpp"
 #include "support/compare_kernels.hpp"
 #include "support/effort.hpp"
@@ -18,9 +19,6 @@
 #include "support/option_statuses.hpp"
 #include "support/options.hpp"
 #include "support/public_api.hpp"
-#include "support/rope_case.hpp"
-#include "support/rope_data.hpp"
-#include "support/rope_problems.hpp"
 
 namespace rapt::test {
 namespace {

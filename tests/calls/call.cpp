@@ -27,6 +27,13 @@ bool is_word_of(const char *name, const char *words) {
   return false;
 }
 
+bool lies_exactly(const Operand &a, const Operand &b) {
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (a.sizes[i] != b.sizes[i] || (a.sizes[i] > 1 && a.strides[i] != b.strides[i])) return false;
+  }
+  return a.data == b.data;
+}
+
 bool share_elements(const Operand &a, const Operand &b) {
   bool shares = false;
   const auto row_bytes = [](const Operand &operand) {
@@ -132,10 +139,22 @@ void Call::restore() {
   for (const Operand &operand : operands_) operand.write_values();
 }
 
+void Call::remember() {
+  for (Block &block : blocks_) block.image.assign(block.data, block.data + block.bytes);
+}
+
 void Call::refill() {
   restore();
-  for (Block &block : blocks_) block.image.assign(block.data, block.data + block.bytes);
+  remember();
   bind();
+}
+
+void Call::set_bytes(const char *name, std::size_t at, const void *bytes, std::size_t size) {
+  for (Operand &operand : operands_) {
+    if (std::strcmp(operand.name, name) == 0) std::memcpy(operand.values.data() + at, bytes, size);
+  }
+  restore();
+  remember();
 }
 
 // Hands the call what it needs to know of its operands.
@@ -182,7 +201,7 @@ Call::Overlap Call::overlap() const {
       const bool is_earlier_output = other.role != Role::input && &other < &output;
       if (output.role == Role::input || &other == &output || is_earlier_output) continue;
       if (output.is_empty() || other.is_empty()) continue;
-      const bool is_exact = output.data == other.data && (output.sizes[2] == 1 || output.strides == other.strides);
+      const bool is_exact = lies_exactly(output, other);
       if (is_exact && is_word_of(other.name, output.replaces)) continue;
       if (output.data >= other.data + other.extent() || other.data >= output.data + output.extent()) continue;
       found = std::max(found, share_elements(output, other) ? most : Overlap::gaps);
@@ -201,6 +220,11 @@ const char *Call::touched() const {
     }
   }
   return nullptr;
+}
+
+Layout in_one_call(Layout layout) {
+  layout.attention.calls = layout.linear.calls = Calls::whole;
+  return layout;
 }
 
 Outcome run_call(Call &call, const Layout &layout) {

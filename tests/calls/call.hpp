@@ -47,6 +47,11 @@ class Call {
   void place_together(std::size_t bytes, Placement placement, std::span<const std::size_t> at);
   // Moves an operand next to another, or into it: `distance` bytes from the beginning of `fixed`.
   void place_near(std::size_t moved, std::size_t fixed, std::ptrdiff_t distance);
+  // Changes an element of an array that is placed.
+  template <class T>
+  void set_value(const char *name, std::size_t index, T value) {
+    set_bytes(name, index * sizeof value, &value, sizeof value);
+  }
   // Writes all arrays as they were before the call. Fields that a limit has changed stay as they are.
   void restore();
 
@@ -81,7 +86,9 @@ class Call {
     std::vector<unsigned char> image;
   };
   void add_block(std::size_t bytes, Placement placement, std::size_t offset);
+  void set_bytes(const char *name, std::size_t at, const void *bytes, std::size_t size);
   void refill();
+  void remember();
   void bind();
   const Operand *replaced_by(const Operand &output, const Layout &layout) const;
 
@@ -90,6 +97,9 @@ class Call {
   std::deque<Operand> operands_;
   std::vector<Block> blocks_;
 };
+
+// The layout of a call that is not made in parts, because a part may not have what is wrong with the whole.
+Layout in_one_call(Layout layout);
 
 // Places and runs the call, and returns its results.
 Outcome run_call(Call &call, const Layout &layout);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "calls/norm.hpp"
+#include "calls/rope.hpp"
 #include "support/options.hpp"
 
 namespace rapt::test {
@@ -12,6 +13,10 @@ Case draw_case(Random &random, const KernelCase &kernel, std::size_t most) {
     case Family::norm: {
       const Problem problem = draw_norm_problem(random, most);
       return {problem, draw_layout(random, kernel.traits.element_size)};
+    }
+    case Family::rope: {
+      const Problem problem = draw_rope_problem(random, most);
+      return {problem, draw_attention_layout(random, kernel.traits.element_size)};
     }
     default:
       std::abort();  // nothing of it is described

@@ -17,10 +17,19 @@ void Operand::set_rows_apart(std::size_t gap) {
   }
 }
 
+void Operand::put_tokens_outside() {
+  strides[1] = strides[2];
+  strides[2] *= static_cast<std::ptrdiff_t>(sizes[1]);
+}
+
 bool Operand::has_gaps() const {
-  std::size_t elements = 1;
-  for (const std::size_t size : sizes) elements *= size;
-  return extent() != elements * size_of(element);
+  Operand plain;
+  plain.sizes = sizes;
+  plain.set_rows_apart(0);
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (sizes[i] > 1 && strides[i] != plain.strides[i]) return true;
+  }
+  return false;
 }
 
 void Operand::write_values() const {

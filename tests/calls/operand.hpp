@@ -100,6 +100,8 @@ struct Operand {
   rapt_status bad_stride = RAPT_OK;
   const char *replaces = "";  // the names of arrays that it may lie on exactly, with spaces around each
 
+  bool has_limits = false;  // the call looks at the elements, and refuses some
+
   // ---- what it holds: all elements without gaps, outermost dimension first. An output holds nothing.
   std::vector<unsigned char> values;
 
@@ -119,6 +121,8 @@ struct Operand {
   }
   // Gives it the strides of an array without gaps but for `gap` elements behind each row.
   void set_rows_apart(std::size_t gap);
+  // Swaps the order of the second dimension and the third in memory.
+  void put_tokens_outside();
   bool has_gaps() const;
   void write_values() const;
 

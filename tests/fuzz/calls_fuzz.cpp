@@ -1,6 +1,7 @@
 // Fuzzes every kernel that tests/calls describes: any problem, its arrays next to guard pages or over each other, and an
 // argument past its limit. Every level must return the status that rapt.h names, write nothing else, and have the bits of
 // the scalar level.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -42,22 +43,36 @@ const KernelCase &draw_kernel(Random &random) {
   std::abort();  // not reached
 }
 
-// Puts all arrays into one block, in place of each other, back to back, between the other's rows, or anywhere.
+// Puts all arrays into one block, in place of each other, back to back, between the other's rows, or anywhere. Arrays whose
+// elements the call looks at are at its beginning, where only outputs meet them.
 void draw_places(Random &random, Call &call) {
-  std::size_t room = 0;
-  for (const Operand &operand : call.operands()) room += (operand.extent() + 15) / 8 * 8;
+  const auto room_of = [](const Operand &operand) { return (operand.extent() + 15) / 8 * 8; };
+  std::size_t room = 0, apart = 0;
+  for (const Operand &operand : call.operands()) {
+    room += room_of(operand);
+    if (operand.has_limits) apart += room_of(operand);
+  }
   std::vector<std::size_t> at;
   const Operand *previous = nullptr;
+  std::size_t place_of_previous = 0, end_of_apart = 0;
   for (const Operand &operand : call.operands()) {
     const std::size_t size = size_of(operand.element), last = room - operand.extent();
-    std::size_t place = random.below(last + 1);
+    if (operand.has_limits) {
+      at.push_back(end_of_apart);
+      end_of_apart += room_of(operand);
+      continue;
+    }
+    const std::size_t first = operand.role == Role::input ? apart : 0;
+    std::size_t place = first + random.below(last - first + 1);
     if (previous) {
       const std::size_t choice = random.below(5), row = previous->sizes[3] * size_of(previous->element);
-      if (choice == 0) place = at.back();
-      if (choice == 1) place = at.back() + row;
-      if (choice == 2) place = at.back() + previous->extent();
+      if (choice == 0) place = place_of_previous;
+      if (choice == 1) place = place_of_previous + row;
+      if (choice == 2) place = place_of_previous + previous->extent();
     }
-    at.push_back(std::min(place, last) / size * size);
+    place_of_previous = std::clamp(place, first, last) / size * size;
+    if (place_of_previous < first) place_of_previous += size;
+    at.push_back(place_of_previous);
     previous = &operand;
   }
   call.place_together(room, random.one_in(2) ? Placement::begins_at_guard : Placement::ends_at_guard, at);
@@ -68,14 +83,16 @@ void draw_places(Random &random, Call &call) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *bytes, std::size_t size) {
   Random random(bytes, size);
   const KernelCase &kernel = draw_kernel(random);
-  const Case drawn = draw_case(random, kernel, 700);
+  Case drawn = draw_case(random, kernel, 700);
+  const bool is_past_limit = random.one_in(3), is_together = !is_past_limit && random.one_in(4);
+  if (is_past_limit || is_together) drawn.layout = in_one_call(drawn.layout);
   const std::unique_ptr<Call> call = kernel.make(drawn.problem, drawn.layout);
   running = {&kernel, &drawn, call.get(), "none"};
   call->place(drawn.layout);
-  if (random.one_in(4)) draw_places(random, *call);
+  if (is_together) draw_places(random, *call);
   const std::vector<Limit> limits = call->limits();
   Statuses must_fail = 0, may_fail = 0;
-  if (random.one_in(3)) {
+  if (is_past_limit && !limits.empty()) {
     const Limit &limit = limits[random.below(limits.size())];
     limit.change();
     running.limit = limit.field;

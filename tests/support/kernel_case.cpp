@@ -1,12 +1,12 @@
 #include "support/kernel_case.hpp"
 
 #include "calls/norm.hpp"
+#include "calls/rope.hpp"
 #include "support/attention_backward_case.hpp"
 #include "support/attention_case.hpp"
 #include "support/integer_rows_cases.hpp"
 #include "support/linear_case.hpp"
 #include "support/quantized_case.hpp"
-#include "support/rope_case.hpp"
 #include "support/softmax_cases.hpp"
 #include "support/vector_cases.hpp"
 
@@ -108,7 +108,9 @@ template <class T>
 struct Rope {
   static constexpr Family family = Family::rope;
 
-  static Outcome run(const Problem &problem, const Layout &layout) { return run_rope<T>(problem, layout); }
+  static std::unique_ptr<Call> make(const Problem &problem, const Layout &layout) {
+    return make_rope(element_of<T>, problem, layout);
+  }
 };
 
 }  // namespace

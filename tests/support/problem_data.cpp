@@ -6,10 +6,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "calls/rope.hpp"
 #include "support/attention_data.hpp"
 #include "support/linear_data.hpp"
 #include "support/remembered.hpp"
-#include "support/rope_data.hpp"
 
 namespace rapt::test {
 namespace {
@@ -102,7 +102,7 @@ OperandValues<T> make_new_operands(Family family, const Problem &problem) {
       if constexpr (sizeof(T) > 1) make_float_operands(family, problem, random, values);
       break;
     case Family::rope:
-      if constexpr (sizeof(T) > 1) values.first = make_rope<T>(problem).x;
+      if constexpr (sizeof(T) > 1) values.first = make_rope_values<T>(problem).x;
       break;
     case Family::quantized_linear:  // its operands have several types
       break;

@@ -5,11 +5,11 @@
 #include <limits>
 #include <span>
 
+#include "calls/rope.hpp"
 #include "support/attention_problems.hpp"
 #include "support/case_text.hpp"
 #include "support/linear_problems.hpp"
 #include "support/options.hpp"
-#include "support/rope_problems.hpp"
 #include "validate/directed_cases.hpp"
 
 namespace rapt::validate {

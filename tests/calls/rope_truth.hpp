@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "support/rope_data.hpp"
+#include "calls/rope.hpp"
 #include "validate/accuracy_parts.hpp"
 
 namespace rapt::validate {
@@ -32,7 +32,7 @@ struct RopeAccuracy {
 
   static Judgement judge(const Problem &problem, Bits bits) {
     const auto &shape = problem.as<RopeProblem>();
-    const RopeNumbers<T> &made = make_rope<T>(problem);
+    const RopeValues<T> &made = make_rope_values<T>(problem);
     const std::size_t pairs = shape.turned() / 2, tokens = shape.rows;
     Worst worst;
     if (pairs == 0) return worst.judgement;
