@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <initializer_list>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -25,12 +26,26 @@ class Limits {
   template <class V>
   using Value = typename std::conditional_t<std::is_enum_v<V>, std::underlying_type<V>, std::type_identity<V>>::type;
 
+  // Says where a field is, so that edge calls can set it.
+  template <class V>
+  void field(const char *name, V &where) {
+    fields_.push_back({name, [&where](long double value) {
+                         if constexpr (std::is_pointer_v<V>) {
+                           static unsigned char some[64];
+                           where = value == 0 ? nullptr : reinterpret_cast<V>(some);
+                         } else {
+                           const auto number = static_cast<Value<V>>(value);
+                           std::memcpy(&where, &number, sizeof number);
+                         }
+                       }});
+  }
   template <class V>
   void at(const char *field, V &where, std::initializer_list<Value<V>> values) {
     past(field, where, 0, values);
   }
   template <class V>
   void past(const char *field, V &where, Statuses expected, std::initializer_list<Value<V>> values) {
+    this->field(field, where);
     for (const Value<V> value : values) add({field, expected, [&where, value] { std::memcpy(&where, &value, sizeof value); }});
   }
   template <class V>
@@ -39,9 +54,23 @@ class Limits {
   }
   void add(Limit limit) { all_.push_back(std::move(limit)); }
   std::vector<Limit> take() { return std::move(all_); }
+  // Returns false if no such field has been named.
+  bool set(std::string_view name, long double value) const {
+    for (const Field &field : fields_) {
+      if (name != field.name) continue;
+      field.set(value);
+      return true;
+    }
+    return false;
+  }
 
  private:
+  struct Field {
+    const char *name;
+    std::function<void(long double)> set;
+  };
   std::vector<Limit> all_;
+  std::vector<Field> fields_;
 };
 
 }  // namespace rapt::test

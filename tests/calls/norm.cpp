@@ -68,6 +68,7 @@ class NormCall : public Call {
     // Rows of such lengths are longer than their strides, or than the address space.
     Statuses too_large = only(RAPT_BAD_SIZE);
     for (const Operand &operand : operands()) too_large |= rows_ > 1 ? only(operand.bad_stride) : 0;
+    limits.field("cols", o.cols);
     if (rows_ > 0) limits.past("cols", o.cols, too_large, {SIZE_MAX, SIZE_MAX / 2 + 2, PTRDIFF_MAX / size_of(element_) + 1});
     if (wanted_.cols > 1) limits.past("rows", o.rows, too_large, {SIZE_MAX, SIZE_MAX / 2 + 2});
   }

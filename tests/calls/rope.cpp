@@ -33,14 +33,14 @@ class RopeCall final : public Call {
     o_.backward = shape_.backward;
     set_part({0, shape_.batch}, {0, shape_.heads}, {0, tokens_});
 
-    Operand &x = add_tensor("x", element_of<T>, 0, &x_, o_.x_strides, RAPT_BAD_X);
+    Operand &x = add_tensor("x", element_of<T>, 0, &x_, "x_strides", o_.x_strides, RAPT_BAD_X);
     std::vector<T> part;
     for (std::size_t row = 0; row < shape_.batch * shape_.heads; ++row) {
       const auto begin = values.x.begin() + static_cast<std::ptrdiff_t>((row * shape_.rows + first_) * shape_.cols);
       part.insert(part.end(), begin, begin + static_cast<std::ptrdiff_t>(tokens_ * shape_.cols));
     }
     x.hold(std::span<const T>(part));
-    Operand &y = add_tensor("y", element_of<T>, 2, &y_, o_.y_strides, RAPT_BAD_Y);
+    Operand &y = add_tensor("y", element_of<T>, 2, &y_, "y_strides", o_.y_strides, RAPT_BAD_Y);
     y.role = Role::output;
     y.replaces = "x";
     Operand &frequencies = add("frequencies", Element::f64, {1, 1, 1, shape_.turned() / 2}, 1, &o_.frequencies);
@@ -98,11 +98,12 @@ class RopeCall final : public Call {
     std::size_t count() const { return end - first; }
   };
 
-  Operand &add_tensor(const char *name, Element element, std::size_t slot, void *pointer, rapt_strides &strides,
-                      rapt_status missing) {
+  Operand &add_tensor(const char *name, Element element, std::size_t slot, void *pointer, const char *strides_name,
+                      rapt_strides &strides, rapt_status missing) {
     Operand &added = add(name, element, {shape_.batch, shape_.heads, tokens_, shape_.cols}, slot, pointer);
     added.missing = missing;
     added.stride_fields = {&strides.batch, &strides.head, &strides.token};
+    added.stride_name = strides_name;
     if (layout().attention.tokens_outside) added.put_tokens_outside();
     return added;
   }
@@ -121,6 +122,7 @@ class RopeCall final : public Call {
       o_.positions_stride = RAPT_REPEAT;
     } else {
       added.stride_fields[2] = &o_.positions_stride;
+      added.stride_name = "positions_stride";
     }
   }
 
@@ -152,7 +154,6 @@ class RopeCall final : public Call {
   void add_strides(Limits &limits, const char *name, rapt_strides &strides, rapt_status bad) {
     const auto cols = static_cast<std::ptrdiff_t>(shape_.cols);
     const std::size_t counts[] = {shape_.batch, shape_.heads, tokens_};
-    std::ptrdiff_t *const fields[] = {&strides.batch, &strides.head, &strides.token};
     for (std::size_t i = 0; i < 3; ++i) {
       if (counts[i] <= 1) continue;
       const auto set = [&strides, cols, counts = std::to_array(counts), i](std::ptrdiff_t stride) {
@@ -167,7 +168,6 @@ class RopeCall final : public Call {
       const auto too_far = PTRDIFF_MAX / static_cast<std::ptrdiff_t>(counts[i] - 1) / static_cast<std::ptrdiff_t>(size_of(operands()[0].element)) + 1;
       limits.add({name, only(RAPT_BAD_SIZE), [set, too_far] { set(too_far); }});
       if (bad == RAPT_BAD_Y_STRIDES) limits.add({name, only(bad), [set] { set(RAPT_REPEAT); }});
-      (void)fields;
     }
   }
   // Rows of y may not meet.
