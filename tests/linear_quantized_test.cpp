@@ -16,10 +16,10 @@
 #include "support/effort.hpp"
 #include "support/elements.hpp"
 #include "support/every_level.hpp"
-#include "support/linear_problems.hpp"
+#include "calls/linear_problems.hpp"
 #include "support/options.hpp"
 #include "support/quantized_case.hpp"
-#include "support/quantized_data.hpp"
+#include "calls/quantized_values.hpp"
 
 namespace rapt::test {
 namespace {

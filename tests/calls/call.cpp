@@ -39,8 +39,8 @@ bool share_elements(const Operand &a, const Operand &b) {
   const auto row_bytes = [](const Operand &operand) {
     return ((operand.sizes[3] - 1) * static_cast<std::size_t>(operand.strides[3]) + 1) * size_of(operand.element);
   };
-  a.each_row([&](const unsigned char *first, std::size_t) {
-    b.each_row([&](const unsigned char *second, std::size_t) {
+  a.each_row_of_call([&](const unsigned char *first) {
+    b.each_row_of_call([&](const unsigned char *second) {
       shares = shares || (first < second + row_bytes(b) && second < first + row_bytes(a));
     });
   });
@@ -75,7 +75,7 @@ Operand &Call::add(const char *name, Element element, const Sizes4 &sizes, std::
 }
 
 bool Call::has_work() const {
-  return std::ranges::none_of(operands_, [](const Operand &operand) { return operand.is_empty(); });
+  return std::ranges::none_of(operands_, [](const Operand &operand) { return operand.is_empty() && operand.role != Role::aside; });
 }
 
 void Call::add_block(std::size_t bytes, Placement placement, std::size_t offset) {
@@ -84,7 +84,7 @@ void Call::add_block(std::size_t bytes, Placement placement, std::size_t offset)
 }
 
 const Operand *Call::replaced_by(const Operand &output, const Layout &layout) const {
-  if (layout.alias == Alias::none || output.role == Role::input) return nullptr;
+  if (layout.alias == Alias::none || !output.is_result()) return nullptr;
   bool is_first = true;
   for (const Operand &input : operands_) {
     if (!is_word_of(input.name, output.replaces)) continue;
@@ -115,11 +115,11 @@ void Call::place(const Layout &layout) {
 }
 
 void Call::place_together(std::size_t bytes, Placement placement, std::span<const std::size_t> at) {
-  blocks_.clear();
   add_block(bytes, placement, 0);
   for (std::size_t i = 0; i < operands_.size(); ++i) {
-    operands_[i].block = 0;
-    operands_[i].data = blocks_[0].data + at[i];
+    if (operands_[i].role == Role::aside) continue;
+    operands_[i].block = blocks_.size() - 1;
+    operands_[i].data = blocks_.back().data + at[i];
   }
   refill();
 }
@@ -136,7 +136,14 @@ void Call::place_near(std::size_t moved, std::size_t fixed, std::ptrdiff_t dista
 
 void Call::restore() {
   for (const Block &block : blocks_) block.slot->place(block.bytes, block.placement, block.offset);
-  for (const Operand &operand : operands_) operand.write_values();
+  // What only has to be there comes first, because it may lie on other arrays.
+  for (const bool is_scratch : {true, false}) {
+    for (const Operand &operand : operands_) {
+      if ((operand.role == Role::scratch) == is_scratch) operand.write_values();
+    }
+  }
+  prepare();
+  for (const auto &[operand, at] : spoilt_) operand->data[at] = static_cast<unsigned char>(~operand->data[at]);
 }
 
 void Call::remember() {
@@ -144,9 +151,15 @@ void Call::remember() {
 }
 
 void Call::refill() {
+  bind();
   restore();
   remember();
-  bind();
+}
+
+void Call::spoil(Operand &operand, std::size_t at) {
+  spoilt_.push_back({&operand, at});
+  restore();
+  remember();
 }
 
 void Call::set_bytes(const char *name, std::size_t at, const void *bytes, std::size_t size) {
@@ -173,10 +186,12 @@ void Call::bind() {
 
 void Call::take(std::vector<std::uint64_t> &bits) {
   for (const Operand &operand : operands_) {
-    if (operand.role == Role::input) continue;
     Block &block = blocks_[operand.block];
+    if (operand.role == Role::scratch && operand.extent() > 0)
+      std::memcpy(block.image.data() + (operand.data - block.data), operand.data, operand.extent());
+    if (!operand.is_result()) continue;
     with_type_of(operand.element, [&]<class T>(T) {
-      operand.each_row([&](const unsigned char *row, std::size_t) {
+      operand.each_row_of_call([&](const unsigned char *row) {
         for (std::size_t c = 0; c < operand.sizes[3]; ++c) {
           T value;
           const unsigned char *const at = row + static_cast<std::ptrdiff_t>(c) * operand.strides[3] * static_cast<std::ptrdiff_t>(sizeof value);
@@ -193,19 +208,17 @@ void Call::take(std::vector<std::uint64_t> &bits) {
   }
 }
 
-Call::Overlap Call::overlap() const {
-  const Overlap most = has_work() ? Overlap::elements : Overlap::gaps;  // without work, the library looks at few
-  Overlap found = Overlap::none;
+Call::Overlaps Call::overlaps() const {
+  Overlaps found;
   for (const Operand &output : operands_) {
     for (const Operand &other : operands_) {
-      const bool is_earlier_output = other.role != Role::input && &other < &output;
-      if (output.role == Role::input || &other == &output || is_earlier_output) continue;
+      const bool is_earlier_output = other.is_written() && &other < &output;
+      if (!output.is_written() || &other == &output || is_earlier_output || other.role == Role::aside) continue;
       if (output.is_empty() || other.is_empty()) continue;
-      const bool is_exact = lies_exactly(output, other);
-      if (is_exact && is_word_of(other.name, output.replaces)) continue;
+      if (lies_exactly(output, other) && is_word_of(other.name, output.replaces)) continue;
       if (output.data >= other.data + other.extent() || other.data >= output.data + output.extent()) continue;
-      found = std::max(found, share_elements(output, other) ? most : Overlap::gaps);
-      if (found == Overlap::elements) return found;
+      const bool is_sure = has_work() && share_elements(output, other);  // without work, the library looks at few arrays
+      (is_sure ? found.elements : found.gaps) |= only(output.role == Role::scratch ? output.bad_overlap : other.bad_overlap);
     }
   }
   return found;

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "calls/limits.hpp"
@@ -38,6 +39,10 @@ class Call {
   virtual rapt_status run() = 0;
   // The struct of its options.
   virtual const char *options() const = 0;
+  // What the other functions return that take the same arguments, or some of them. They write nothing that is a result.
+  virtual std::vector<rapt_status> elsewhere(Where) { return {}; }
+  // Whether functions that undo the work give back what it was made of. Of a call that has been made.
+  virtual bool can_be_undone() const { return true; }
   // Adds what the fields may be that are not of an operand.
   virtual void add_limits(Limits &limits) = 0;
 
@@ -60,9 +65,11 @@ class Call {
   // Returns the name of an array near which something has changed that is no result, or null.
   const char *touched() const;
 
-  // Whether an output lies on another array, and may not: every element of it, or only its gaps.
-  enum class Overlap { none, gaps, elements };
-  Overlap overlap() const;
+  // What the library must return, or may, because an output lies on another array: on its elements, or only between them.
+  struct Overlaps {
+    Statuses elements = 0, gaps = 0;
+  };
+  Overlaps overlaps() const;
 
   const std::deque<Operand> &operands() const { return operands_; }
   bool is_short() const { return is_short_; }
@@ -74,8 +81,13 @@ class Call {
  protected:
   // Adds an operand. `slot` says whose offset and gap of the layout it has. `pointer` is where the call has the address.
   // Results are in the order in which outputs are added.
+  // Makes arrays from others, such as packed weights, before the call.
+  virtual void prepare() {}
   Operand &add(const char *name, Element element, const Sizes4 &sizes, std::size_t slot, void *pointer);
   const Layout &layout() const { return layout_; }
+  std::deque<Operand> &all() { return operands_; }
+  // Inverts the bits of a byte.
+  void spoil(Operand &operand, std::size_t at);
 
  private:
   struct Block {
@@ -96,6 +108,7 @@ class Call {
   bool is_short_;
   std::deque<Operand> operands_;
   std::vector<Block> blocks_;
+  std::vector<std::pair<const Operand *, std::size_t>> spoilt_;  // bytes
 };
 
 // The layout of a call that is not made in parts, because a part may not have what is wrong with the whole.

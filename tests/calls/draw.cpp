@@ -1,9 +1,11 @@
 #include "calls/draw.hpp"
 
 #include <cstdlib>
+#include <cstring>
 
 #include "calls/norm.hpp"
 #include "calls/rope.hpp"
+#include "calls/linear_problems.hpp"
 #include "support/options.hpp"
 
 namespace rapt::test {
@@ -13,6 +15,15 @@ Case draw_case(Random &random, const KernelCase &kernel, std::size_t most) {
     case Family::norm: {
       const Problem problem = draw_norm_problem(random, most);
       return {problem, draw_layout(random, kernel.traits.element_size)};
+    }
+    case Family::linear: {
+      const Problem problem = draw_linear_problem(random, 20 * most);
+      return {problem, draw_linear_layout(random, kernel.traits.element_size)};
+    }
+    case Family::quantized_linear: {
+      const bool in_i8 = std::strstr(kernel.name, "_i8") != nullptr;
+      const Problem problem = draw_quantized_problem(random, 20 * most, in_i8);
+      return {problem, draw_linear_layout(random, kernel.traits.element_size)};
     }
     case Family::rope: {
       const Problem problem = draw_rope_problem(random, most);

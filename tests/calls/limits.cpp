@@ -36,7 +36,8 @@ void add_row_stride(const Operand &operand, Limits &limits) {
 // Where an output lies beside another array: next to it, which is fine, or with one element in it.
 void add_overlaps(Call &call, std::size_t output, std::size_t other, Limits &limits) {
   const Operand &a = call.operands()[output], &b = call.operands()[other];
-  if (!call.has_work()) return;
+  const rapt_status overlap = a.role == Role::scratch ? a.bad_overlap : b.bad_overlap;
+  if (!call.has_work() || a.is_empty() || b.is_empty()) return;
   const auto step = static_cast<std::ptrdiff_t>(size_of(a.element));
   const auto end = static_cast<std::ptrdiff_t>(b.extent()), room = static_cast<std::ptrdiff_t>(a.extent());
   const auto add = [&](std::ptrdiff_t distance, rapt_status expected) {
@@ -45,10 +46,10 @@ void add_overlaps(Call &call, std::size_t output, std::size_t other, Limits &lim
   const std::ptrdiff_t behind = (end + step - 1) / step * step;
   add(behind, RAPT_OK);
   add(-room, RAPT_OK);
-  if (behind != step || room != step) {  // else they would be the same element
-    add(behind - step, RAPT_BAD_OVERLAP);
-    add(step - room, RAPT_BAD_OVERLAP);
-  }
+  // The same element may be allowed. The first row of memory and the last may be none of the call's.
+  if ((behind == step && room == step) || a.rows || b.rows) return;
+  add(behind - step, overlap);
+  add(step - room, overlap);
 }
 
 }  // namespace
@@ -56,11 +57,13 @@ void add_overlaps(Call &call, std::size_t output, std::size_t other, Limits &lim
 std::vector<Limit> Call::limits() {
   Limits all;
   add_limits(all);
+  all.are_of(Where::call);
   for (std::size_t i = 0; i < operands_.size(); ++i) {
+    if (operands_[i].role == Role::aside) continue;
     add_pointer(*this, operands_[i], all);
     if (operands_[i].stride_fields[2] && operands_[i].bad_stride != RAPT_OK) add_row_stride(operands_[i], all);
-    for (std::size_t j = 0; j < operands_.size() && operands_[i].role != Role::input; ++j) {
-      if (j != i) add_overlaps(*this, i, j, all);
+    for (std::size_t j = 0; j < operands_.size() && operands_[i].is_written(); ++j) {
+      if (j != i && operands_[j].role != Role::aside) add_overlaps(*this, i, j, all);
     }
   }
   return all.take();

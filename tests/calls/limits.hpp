@@ -14,10 +14,14 @@
 
 namespace rapt::test {
 
+// Which functions have a limit: the one that computes, all that look at the work, or all with the options.
+enum class Where { call, work, options };
+
 struct Limit {
   const char *field;             // as in rapt.h
   Statuses expected;             // empty: the call succeeds
   std::function<void()> change;  // of a call that is placed
+  Where where = Where::call;
 };
 
 class Limits {
@@ -52,7 +56,12 @@ class Limits {
   void past(const char *field, V &where, rapt_status expected, std::initializer_list<Value<V>> values) {
     past(field, where, only(expected), values);
   }
-  void add(Limit limit) { all_.push_back(std::move(limit)); }
+  void add(Limit limit) {
+    limit.where = where_;
+    all_.push_back(std::move(limit));
+  }
+  // Says where the limits are that are added from now on.
+  void are_of(Where where) { where_ = where; }
   std::vector<Limit> take() { return std::move(all_); }
   // Returns false if no such field has been named.
   bool set(std::string_view name, long double value) const {
@@ -71,6 +80,7 @@ class Limits {
   };
   std::vector<Limit> all_;
   std::vector<Field> fields_;
+  Where where_ = Where::call;
 };
 
 }  // namespace rapt::test

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -79,8 +80,9 @@ constexpr rapt_type type_of(Element element) {
   return types[static_cast<std::size_t>(element)];
 }
 
-// `both` is read, and then written.
-enum class Role { input, output, both };
+// `both` is read, and then written. `scratch` may be written, and is no result. `aside` is read before the call, to make
+// another array.
+enum class Role { input, output, both, scratch, aside };
 
 // The dimensions of an array, outermost first. A matrix has the last two, a vector the last one.
 using Sizes4 = std::array<std::size_t, 4>;
@@ -101,9 +103,11 @@ struct Operand {
   const char *replaces = "";  // the names of arrays that it may lie on exactly, with spaces around each
 
   bool has_limits = false;  // the call looks at the elements, and refuses some
+  rapt_status bad_overlap = RAPT_BAD_OVERLAP;  // where it lies on an output, or as an output on another array
 
   // ---- what it holds: all elements without gaps, outermost dimension first. An output holds nothing.
   std::vector<unsigned char> values;
+  std::optional<std::vector<std::size_t>> rows;  // of a matrix: those of the call, in its order; none: all
 
   // ---- where it lies
   std::size_t slot = 0;   // whose offset and gap of the layout it has
@@ -111,7 +115,9 @@ struct Operand {
   unsigned char *data = nullptr;
   std::size_t block = 0;  // its memory, an index of the call
 
-  bool is_empty() const { return sizes[0] == 0 || sizes[1] == 0 || sizes[2] == 0 || sizes[3] == 0; }
+  bool is_written() const { return role == Role::output || role == Role::both || role == Role::scratch; }
+  bool is_result() const { return role == Role::output || role == Role::both; }
+  bool is_empty() const { return (rows && rows->empty()) || sizes[0] == 0 || sizes[1] == 0 || sizes[2] == 0 || sizes[3] == 0; }
   // The bytes from the first element to the end of the last.
   std::size_t extent() const;
   unsigned char *row(std::size_t i, std::size_t j, std::size_t k) const {
@@ -131,7 +137,13 @@ struct Operand {
     values.resize(dense.size_bytes());
     if (!dense.empty()) std::memcpy(values.data(), dense.data(), dense.size_bytes());
   }
-  // Calls f(row, index of its first element among all) for each row. Elements of a row are strides[3] apart.
+  // Calls f(row) for each row of the call, in its order. Elements of a row are strides[3] apart.
+  template <class F>
+  void each_row_of_call(F f) const {
+    if (!rows) return each_row([&](unsigned char *at, std::size_t) { f(at); });
+    for (const std::size_t r : *rows) f(row(0, 0, r));
+  }
+  // Calls f(row, index of its first element among all) for each row of memory.
   template <class F>
   void each_row(F f) const {
     if (is_empty()) return;

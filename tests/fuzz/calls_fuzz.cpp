@@ -50,14 +50,14 @@ void draw_places(Random &random, Call &call) {
   std::size_t room = 0, apart = 0;
   for (const Operand &operand : call.operands()) {
     room += room_of(operand);
-    if (operand.has_limits) apart += room_of(operand);
+    if (operand.has_limits || operand.role == Role::aside) apart += room_of(operand);
   }
   std::vector<std::size_t> at;
   const Operand *previous = nullptr;
   std::size_t place_of_previous = 0, end_of_apart = 0;
   for (const Operand &operand : call.operands()) {
     const std::size_t size = size_of(operand.element), last = room - operand.extent();
-    if (operand.has_limits) {
+    if (operand.has_limits || operand.role == Role::aside) {
       at.push_back(end_of_apart);
       end_of_apart += room_of(operand);
       continue;
@@ -98,9 +98,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *bytes, std::size_t siz
     running.limit = limit.field;
     must_fail = limit.expected;
   }
-  const Call::Overlap overlap = call->overlap();
-  if (overlap == Call::Overlap::elements) must_fail |= only(RAPT_BAD_OVERLAP);
-  if (overlap == Call::Overlap::gaps) may_fail = only(RAPT_BAD_OVERLAP);
+  const Call::Overlaps overlaps = call->overlaps();
+  must_fail |= overlaps.elements;
+  may_fail = overlaps.gaps;
 
   static std::vector<std::uint64_t> expected, got;
   rapt_status expected_status = RAPT_OK;
@@ -114,6 +114,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *bytes, std::size_t siz
     results.clear();
     if (status == RAPT_OK) call->take(results);
     if (const char *const name = call->touched()) finding(name);
+    if (status == RAPT_OK && !call->can_be_undone()) finding("the work cannot be undone");
     if (level == 0) expected_status = status;
     if (status != expected_status) finding("another status than the scalar level's");
     if (level != 0 && got != expected) finding("other bits than the scalar level's");

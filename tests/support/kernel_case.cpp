@@ -1,12 +1,11 @@
 #include "support/kernel_case.hpp"
 
+#include "calls/linear.hpp"
 #include "calls/norm.hpp"
 #include "calls/rope.hpp"
 #include "support/attention_backward_case.hpp"
 #include "support/attention_case.hpp"
 #include "support/integer_rows_cases.hpp"
-#include "support/linear_case.hpp"
-#include "support/quantized_case.hpp"
 #include "support/softmax_cases.hpp"
 #include "support/vector_cases.hpp"
 
@@ -70,39 +69,31 @@ using RmsNormBackward = NormOf<T, Norm::rms_backward>;
 template <class T>
 using LayerNormBackward = NormOf<T, Norm::layer_backward>;
 
-template <class T>
-struct Linear {
+template <class T, rapt_arithmetic arithmetic>
+struct LinearIn {
   static constexpr Family family = Family::linear;
 
-  static Outcome run(const Problem &problem, const Layout &layout) {
-    return run_linear<T>(problem, layout, RAPT_ARITHMETIC_F32);
+  static std::unique_ptr<Call> make(const Problem &problem, const Layout &layout) {
+    return make_linear_call<T>(problem, layout, arithmetic);
   }
 };
 template <class T>
-struct LinearInBf16 {
-  static constexpr Family family = Family::linear;
+using Linear = LinearIn<T, RAPT_ARITHMETIC_F32>;
+template <class T>
+using LinearInBf16 = LinearIn<T, RAPT_ARITHMETIC_BF16>;
 
-  static Outcome run(const Problem &problem, const Layout &layout) {
-    return run_linear<T>(problem, layout, RAPT_ARITHMETIC_BF16);
-  }
-};
-
-template <class>
-struct QuantizedInF32 {
+template <rapt_arithmetic arithmetic>
+struct QuantizedIn {
   static constexpr Family family = Family::quantized_linear;
 
-  static Outcome run(const Problem &problem, const Layout &layout) {
-    return run_quantized_linear(problem, layout, RAPT_ARITHMETIC_F32);
+  static std::unique_ptr<Call> make(const Problem &problem, const Layout &layout) {
+    return make_quantized_call(problem, layout, arithmetic);
   }
 };
 template <class>
-struct QuantizedInI8 {
-  static constexpr Family family = Family::quantized_linear;
-
-  static Outcome run(const Problem &problem, const Layout &layout) {
-    return run_quantized_linear(problem, layout, RAPT_ARITHMETIC_I8);
-  }
-};
+using QuantizedInF32 = QuantizedIn<RAPT_ARITHMETIC_F32>;
+template <class>
+using QuantizedInI8 = QuantizedIn<RAPT_ARITHMETIC_I8>;
 
 template <class T>
 struct Rope {
@@ -195,7 +186,8 @@ constexpr KernelCase case_of(const char *name) {
   const KernelTraits traits{Driver::element, Driver::family};
   if constexpr (requires { Driver::make; }) {
     const auto run = [](const Problem &problem, const Layout &layout) {
-      return run_call(*Driver::make(problem, layout), layout);
+      const std::unique_ptr<Call> call = Driver::make(problem, layout);
+      return call ? run_call(*call, layout) : Outcome{{}, "this problem is another kernel's; "};
     };
     return {name, traits, run, Driver::make};
   } else {

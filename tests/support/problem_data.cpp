@@ -8,7 +8,7 @@
 
 #include "calls/rope.hpp"
 #include "support/attention_data.hpp"
-#include "support/linear_data.hpp"
+#include "calls/linear_values.hpp"
 #include "support/remembered.hpp"
 
 namespace rapt::test {

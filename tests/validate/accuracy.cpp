@@ -4,8 +4,8 @@
 #include "calls/rope_truth.hpp"
 #include "validate/accuracy_attention.hpp"
 #include "validate/accuracy_integer_rows.hpp"
-#include "validate/accuracy_linear.hpp"
-#include "validate/accuracy_quantized.hpp"
+#include "calls/linear_truth.hpp"
+#include "calls/quantized_truth.hpp"
 #include "validate/accuracy_softmax.hpp"
 #include "validate/accuracy_vectors.hpp"
 

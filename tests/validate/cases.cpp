@@ -8,7 +8,7 @@
 #include "calls/rope.hpp"
 #include "support/attention_problems.hpp"
 #include "support/case_text.hpp"
-#include "support/linear_problems.hpp"
+#include "calls/linear_problems.hpp"
 #include "support/options.hpp"
 #include "validate/directed_cases.hpp"
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "oracle/quantized_linear.hpp"
-#include "support/quantized_data.hpp"
-#include "validate/accuracy_linear.hpp"
+#include "calls/quantized_values.hpp"
+#include "calls/linear_truth.hpp"
 
 namespace rapt::validate {
 

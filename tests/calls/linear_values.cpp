@@ -1,4 +1,4 @@
-#include "support/linear_data.hpp"
+#include "calls/linear_values.hpp"
 
 #include <cmath>
 #include <iterator>

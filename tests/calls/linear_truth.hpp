@@ -1,7 +1,7 @@
 // Measures the accuracy of linear layers.
 #pragma once
 
-#include "support/linear_data.hpp"
+#include "calls/linear_values.hpp"
 #include "validate/accuracy_parts.hpp"
 
 namespace rapt::validate {

@@ -1,4 +1,4 @@
-#include "support/linear_problems.hpp"
+#include "calls/linear_problems.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "support/quantized_data.hpp"
+#include "calls/quantized_values.hpp"
 
 #include <algorithm>
 #include <cmath>
