@@ -85,6 +85,11 @@ class Call {
   virtual void prepare() {}
   Operand &add(const char *name, Element element, const Sizes4 &sizes, std::size_t slot, void *pointer);
   const Layout &layout() const { return layout_; }
+  // The options, or null past their limit.
+  template <class Options>
+  const Options *given(const Options &options) const {
+    return has_options_ ? &options : nullptr;
+  }
   std::deque<Operand> &all() { return operands_; }
   // Inverts the bits of a byte.
   void spoil(Operand &operand, std::size_t at);
@@ -105,7 +110,7 @@ class Call {
   const Operand *replaced_by(const Operand &output, const Layout &layout) const;
 
   Layout layout_;
-  bool is_short_;
+  bool is_short_, has_options_ = true;
   std::deque<Operand> operands_;
   std::vector<Block> blocks_;
   std::vector<std::pair<const Operand *, std::size_t>> spoilt_;  // bytes

@@ -54,14 +54,19 @@ bool set(Call &call, const std::string &field, const std::string &value) {
     return true;
   }
   char *end = nullptr;
-  const long double number = value == "some" ? 1 : std::strtold(value.c_str(), &end);
-  if (value != "some" && *end != 0) return false;
+  const bool is_word = value == "some" || value == "null";
+  const long double number = is_word ? value == "some" : std::strtold(value.c_str(), &end);
+  if (!is_word && *end != 0) return false;
   const std::size_t bracket = field.find('[');
   if (bracket != std::string::npos)
     return set_element(call, field.substr(0, bracket), std::strtoul(field.c_str() + bracket + 1, nullptr, 10), number);
   Limits fields;
   call.add_limits(fields);
-  return fields.set(field, number) || set_stride(call, field, number);
+  if (fields.set(field, number) || set_stride(call, field, number)) return true;
+  for (const Limit &limit : call.limits()) {
+    if (field == "options" && field == limit.field) return limit.change(), true;
+  }
+  return false;
 }
 
 }  // namespace

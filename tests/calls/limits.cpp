@@ -57,6 +57,8 @@ void add_overlaps(Call &call, std::size_t output, std::size_t other, Limits &lim
 std::vector<Limit> Call::limits() {
   Limits all;
   add_limits(all);
+  all.are_of(Where::options);
+  all.add({"options", only(RAPT_BAD_OPTIONS), [this] { has_options_ = false; }});
   all.are_of(Where::call);
   for (std::size_t i = 0; i < operands_.size(); ++i) {
     if (operands_[i].role == Role::aside) continue;

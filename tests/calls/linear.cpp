@@ -187,7 +187,7 @@ class LinearCall final : public Call {
       o_.add_stride = o_.y_stride;
     }
     if (calls != Calls::query_by_query)
-      return calls == Calls::whole || calls == Calls::by_sequence ? rapt_linear(x_, w_, y_, &o_, workspace_, workspace_size_)
+      return calls == Calls::whole || calls == Calls::by_sequence ? rapt_linear(x_, w_, y_, given(o_), workspace_, workspace_size_)
                                                                   : run_tasks(calls, random);
     rapt_status status = RAPT_OK;
     for (std::size_t r = rows_; r-- > 0 && status == RAPT_OK;) status = run_row(r);
@@ -198,15 +198,15 @@ class LinearCall final : public Call {
     std::size_t number = 77;
     std::vector<rapt_status> statuses;
     if (where == Where::call) {
-      if (has_work()) statuses.push_back(rapt_linear_run(x_, w_, y_, &o_, 0, 1, workspace_, workspace_size_));
+      if (has_work()) statuses.push_back(rapt_linear_run(x_, w_, y_, given(o_), 0, 1, workspace_, workspace_size_));
       return statuses;
     }
-    statuses.push_back(rapt_linear_workspace(&o_, &number));
-    statuses.push_back(rapt_linear_tasks(&o_, &number));
+    statuses.push_back(rapt_linear_workspace(given(o_), &number));
+    statuses.push_back(rapt_linear_tasks(given(o_), &number));
     if (where == Where::options && !how_.packed_w) {
-      statuses.push_back(rapt_linear_packed_length(&o_, &number));
+      statuses.push_back(rapt_linear_packed_length(given(o_), &number));
       std::vector<unsigned char> packed(number == 77 ? 1 : number);
-      statuses.push_back(rapt_linear_pack(w_, 0, o_.out_features, &o_, packed.data(), packed.size()));
+      statuses.push_back(rapt_linear_pack(w_, 0, o_.out_features, given(o_), packed.data(), packed.size()));
     }
     return statuses;
   }

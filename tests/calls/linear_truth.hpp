@@ -1,4 +1,4 @@
-// Measures the accuracy of linear layers.
+// What linear layers should give: the bits of the loops that rapt.h spells out, and how near they are to what is exact.
 #pragma once
 
 #include "calls/linear_values.hpp"
@@ -52,6 +52,35 @@ struct LinearAccuracyIn {
     return {exact.value(), error};
   }
 
+  // The sum of rapt.h: chains over 512 inputs, or over the even and the odd of 32. Sets `is_flushed` where the arithmetic of
+  // bf16 may take a number for 0.
+  static A loop(std::span<const A> x, std::span<const A> w, bool &is_flushed) {
+    const std::size_t group = in_bf16 ? 32 : 512;
+    const auto note = [&](A number) { is_flushed = is_flushed || (in_bf16 && number != 0 && std::fabs(number) < A(0x1p-120)); };
+    A t = 0;
+    for (std::size_t first = 0; first < x.size(); first += group) {
+      A chains[2] = {0, 0};
+      for (std::size_t k = first; k < x.size() && k < first + group; ++k) {
+        A &chain = chains[in_bf16 ? k % 2 : 0];
+        chain = std::fma(x[k], w[k], chain);
+        note(x[k]), note(w[k]), note(x[k] * w[k]), note(chain);
+      }
+      t = t + (chains[0] + chains[1]);
+      note(t);
+    }
+    return t + A(0);
+  }
+  template <class Y>
+  static bool has_bits_of_loop(std::span<const A> x, std::span<const A> w, const A *bias, const A *scale, const A *add,
+                               std::uint64_t bits) {
+    bool is_flushed = false;
+    A t = loop(x, w, is_flushed);
+    if (bias) t = t + *bias;
+    if (scale) t = t * *scale;
+    if (add) t = t + *add;
+    return is_flushed || bits == canonical_bits(Y(t));
+  }
+
   template <class Y>
   static void see(Estimate t, const A *bias, const A *scale, const A *add, std::uint64_t bits, Worst &worst) {
     const auto fits = [&](Real largest) { return t.most() < largest; };
@@ -87,12 +116,14 @@ struct LinearAccuracyIn {
     with_linear_types<W>(shape.types, [&]<class X, class Y>(LinearTypes<X, Y>) {
       for (std::size_t i = 0; i < shape.rows * shape.outputs; ++i) {
         const std::size_t r = i / shape.outputs, n = i % shape.outputs;
-        const Estimate t = sum(std::span(made.x).subspan(r * shape.cols, shape.cols),
-                               std::span(made.w).subspan(n * shape.cols, shape.cols));
-        if (!std::isfinite(t.error)) continue;
-        see<Y>(t, made.bias.empty() ? nullptr : &made.bias[n],
-               made.row_scales.empty() ? nullptr : &made.row_scales[r],
-               made.add.empty() ? nullptr : &made.add[i], bits[i], worst);
+        const std::span<const A> x = std::span(made.x).subspan(r * shape.cols, shape.cols),
+                                 w = std::span(made.w).subspan(n * shape.cols, shape.cols);
+        const A *const bias = made.bias.empty() ? nullptr : &made.bias[n],
+                *const scale = made.row_scales.empty() ? nullptr : &made.row_scales[r],
+                *const add = made.add.empty() ? nullptr : &made.add[i];
+        if (!has_bits_of_loop<Y>(x, w, bias, scale, add, bits[i])) worst.see(wrong, bound);
+        const Estimate t = sum(x, w);
+        if (std::isfinite(t.error)) see<Y>(t, bias, scale, add, bits[i], worst);
       }
     });
     return worst.judgement;

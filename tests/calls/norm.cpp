@@ -52,7 +52,7 @@ class NormCall : public Call {
     added.hold(std::span(values));
   }
   template <class Options>
-  void add_limits_of(Options &o, Limits &limits) {
+  void add_limits_of(Options &o, Limits &limits, bool has_sums = false) {
     const bool in_f64 = element_ == Element::f64;
     const double least = in_f64 ? 0x1p-1022 : 0x1p-126, most = in_f64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127;
     limits.past("size", o.size, RAPT_BAD_OPTIONS_SIZE, {0, sizeof o - 8, sizeof o - 1, sizeof o + 1, sizeof o + 8, SIZE_MAX});
@@ -67,8 +67,10 @@ class NormCall : public Call {
     }
     // Rows of such lengths are longer than their strides, or than the address space.
     Statuses too_large = only(RAPT_BAD_SIZE);
-    for (const Operand &operand : operands()) too_large |= rows_ > 1 ? only(operand.bad_stride) : 0;
+    const bool has_strides = !is_short() || std::ranges::any_of(operands(), &Operand::has_gaps);
+    for (const Operand &operand : operands()) too_large |= rows_ > 1 && has_strides ? only(operand.bad_stride) : 0;
     limits.field("cols", o.cols);
+    if (rows_ == 0) limits.past("cols", o.cols, has_sums ? only(RAPT_BAD_SIZE) : 0, {SIZE_MAX, SIZE_MAX / 2 + 2});
     if (rows_ > 0) limits.past("cols", o.cols, too_large, {SIZE_MAX, SIZE_MAX / 2 + 2, PTRDIFF_MAX / size_of(element_) + 1});
     if (wanted_.cols > 1) limits.past("rows", o.rows, too_large, {SIZE_MAX, SIZE_MAX / 2 + 2});
   }
@@ -97,7 +99,7 @@ class Forward final : public NormCall {
     if (wanted_.weight) add_row("weight", &o_.weight, 1, values.weight);
     if (wanted_.bias && is_layer_) add_row("bias", &o_.bias, 2, values.bias);
   }
-  rapt_status run() override { return (is_layer_ ? rapt_layer_norm : rapt_rms_norm)(x_, y_, &o_); }
+  rapt_status run() override { return (is_layer_ ? rapt_layer_norm : rapt_rms_norm)(x_, y_, given(o_)); }
   const char *options() const override { return "rapt_norm_options"; }
   void add_limits(Limits &limits) override {
     add_limits_of(o_, limits);
@@ -126,10 +128,10 @@ class Backward final : public NormCall {
     if (wanted_.bias && is_layer_) add_row("dbias", &o_.dbias, 0, values.bias, Role::both);
     o_.accumulate = wanted_.bias && wanted_.second;
   }
-  rapt_status run() override { return (is_layer_ ? rapt_layer_norm_backward : rapt_rms_norm_backward)(x_, dy_, dx_, &o_); }
+  rapt_status run() override { return (is_layer_ ? rapt_layer_norm_backward : rapt_rms_norm_backward)(x_, dy_, dx_, given(o_)); }
   const char *options() const override { return "rapt_norm_backward_options"; }
   void add_limits(Limits &limits) override {
-    add_limits_of(o_, limits);
+    add_limits_of(o_, limits, wanted_.bias);
     limits.past("type", o_.type, RAPT_BAD_TYPE, {RAPT_F16, RAPT_BF16});
     if (!is_layer_) limits.past<void *>("dbias", o_.dbias, RAPT_BAD_NORM_DBIAS, {&limits});
     if (!wanted_.bias) limits.past("accumulate", o_.accumulate, RAPT_BAD_ACCUMULATE, {1, -1, 256});

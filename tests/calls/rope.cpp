@@ -62,7 +62,7 @@ class RopeCall final : public Call {
     } else if (calls == Calls::query_by_query) {
       for (std::size_t t = tokens_; t-- > 0 && status == RAPT_OK;) status = run_part(items, heads, {t, t + 1});
     } else {
-      status = rapt_rope(x_, y_, &o_);
+      status = rapt_rope(x_, y_, given(o_));
     }
     return status;
   }
