@@ -64,13 +64,14 @@ std::optional<rapt_status> only_one_of(Statuses set) {
 }
 
 bool is_of_many_fields(rapt_status status) {
-  return status == RAPT_BAD_SIZE || status == RAPT_BAD_OVERLAP || status == RAPT_BAD_TYPE || status == RAPT_BAD_SHAPE ||
-         status == RAPT_BAD_PACKED || status == RAPT_BAD_OPTIONS_SIZE;
+  return status == RAPT_BAD_SIZE || status == RAPT_BAD_OVERLAP || status == RAPT_BAD_TYPE ||
+         status == RAPT_BAD_SHAPE || status == RAPT_BAD_PACKED || status == RAPT_BAD_OPTIONS_SIZE;
 }
 
 // Reads the names of the fields of each struct of rapt.h.
 std::map<std::string, std::set<std::string>> fields_of_structs() {
-  static const std::regex begin("^typedef struct (\\w+) \\{"), field("^  (const )?[a-z]\\w* (\\*?\\w+(, \\*?\\w+)*);"), word("\\w+");
+  static const std::regex begin("^typedef struct (\\w+) \\{"),
+      field("^  (const )?[a-z]\\w* (\\*?\\w+(, \\*?\\w+)*);"), word("\\w+");
   std::ifstream header(RAPT_TEST_SOURCE "/include/rapt/rapt.h");
   std::map<std::string, std::set<std::string>> structs;
   std::set<std::string> *fields = nullptr;
@@ -82,7 +83,8 @@ std::map<std::string, std::set<std::string>> fields_of_structs() {
       fields = nullptr;
     } else if (fields && std::regex_search(line, found, field)) {
       const std::string names = found[2];
-      for (std::sregex_iterator at(names.begin(), names.end(), word), end; at != end; ++at) fields->insert(at->str());
+      for (std::sregex_iterator at(names.begin(), names.end(), word), end; at != end; ++at)
+        fields->insert(at->str());
     }
   }
   return structs;
@@ -92,35 +94,36 @@ std::map<std::string, std::set<std::string>> fields_of_structs() {
 
 TEST_CASE("each argument at its limits, and past them") {
   std::size_t tried = 0;
-  for_each_call(native_or_emulated<std::size_t>(60, 6), [&](const KernelCase &kernel, std::size_t number, Random &random) {
-    const Case drawn = draw_case(random, kernel, 600);
-    Layout layout = in_one_call(drawn.layout);
-    if (number % 2 == 0) layout.alias = Alias::none;
-    const std::vector<std::string> levels = isas_to_test(kernel.name);
-    const ForcedIsa forced(levels[number % levels.size()]);
-    for (std::size_t i = 0, count = 1; i < count; ++i) {
-      const std::unique_ptr<Call> call = kernel.make(drawn.problem, layout);
-      call->place(layout);
-      const std::vector<Limit> limits = call->limits();
-      count = limits.size();
-      const Limit &limit = limits[i];
-      note(kernel, drawn, (std::string(limit.field) + ", limit " + std::to_string(i)).c_str());
-      limit.change();
-      const rapt_status status = call->run();
-      INFO(std::string(running), ": ", std::string(rapt_status_text(status)));
-      CHECK((limit.expected == 0 ? status == RAPT_OK : has(limit.expected, status)));
-      std::vector<std::uint64_t> results;
-      if (limit.expected == 0) call->take(results);
-      if (limit.expected != 0) {
-        for (const rapt_status other : call->elsewhere(limit.where)) {
-          INFO("elsewhere: ", std::string(rapt_status_text(other)));
-          CHECK(has(limit.expected, other));
-        }
-      }
-      CHECK(call->touched() == nullptr);
-      tried += 1;
-    }
-  });
+  for_each_call(native_or_emulated<std::size_t>(60, 6),
+                [&](const KernelCase &kernel, std::size_t number, Random &random) {
+                  const Case drawn = draw_case(random, kernel, 600);
+                  Layout layout = in_one_call(drawn.layout);
+                  if (number % 2 == 0) layout.alias = Alias::none;
+                  const std::vector<std::string> levels = isas_to_test(kernel.name);
+                  const ForcedIsa forced(levels[number % levels.size()]);
+                  for (std::size_t i = 0, count = 1; i < count; ++i) {
+                    const std::unique_ptr<Call> call = kernel.make(drawn.problem, layout);
+                    call->place(layout);
+                    const std::vector<Limit> limits = call->limits();
+                    count = limits.size();
+                    const Limit &limit = limits[i];
+                    note(kernel, drawn, (std::string(limit.field) + ", limit " + std::to_string(i)).c_str());
+                    limit.change();
+                    const rapt_status status = call->run();
+                    INFO(std::string(running), ": ", std::string(rapt_status_text(status)));
+                    CHECK((limit.expected == 0 ? status == RAPT_OK : has(limit.expected, status)));
+                    std::vector<std::uint64_t> results;
+                    if (limit.expected == 0) call->take(results);
+                    if (limit.expected != 0) {
+                      for (const rapt_status other : call->elsewhere(limit.where)) {
+                        INFO("elsewhere: ", std::string(rapt_status_text(other)));
+                        CHECK(has(limit.expected, other));
+                      }
+                    }
+                    CHECK(call->touched() == nullptr);
+                    tried += 1;
+                  }
+                });
   std::printf("%zu limits of arguments\n", tried);
   CHECK(tried > 1000);
 }
@@ -155,8 +158,10 @@ TEST_CASE("the limits are those of rapt.h") {
 }
 
 TEST_CASE("drawn calls have the accuracy that rapt.h promises, and the bits of the scalar level") {
-  for_each_call(native_or_emulated<std::size_t>(400, 30), [](const KernelCase &kernel, std::size_t number, Random &random) {
-    const Case drawn = draw_case(random, kernel, number % 20 == 0 && !emulated() ? 60000 : 5000);  // large: several tasks
+  for_each_call(native_or_emulated<std::size_t>(400, 30), [](const KernelCase &kernel, std::size_t number,
+                                                             Random &random) {
+    const Case drawn =
+        draw_case(random, kernel, number % 20 == 0 && !emulated() ? 60000 : 5000);  // large: several tasks
     INFO(to_text(drawn));
     Problem whole = drawn.problem;
     Outcome expected;
@@ -167,7 +172,8 @@ TEST_CASE("drawn calls have the accuracy that rapt.h promises, and the bits of t
       CHECK(expected.fault == "");
       if (RowsProblem *const rows = whole.of_rows()) rows->window = {};
       const Outcome all = kernel.run(whole, {});
-      const rapt::validate::Judgement judgement = rapt::validate::accuracy_of(kernel.name)->judge(whole, all.bits);
+      const rapt::validate::Judgement judgement =
+          rapt::validate::accuracy_of(kernel.name)->judge(whole, all.bits);
       CHECK((!judgement.measured || judgement.error <= judgement.bound));
     }
     const std::vector<std::string> levels = isas_to_test(kernel.name);

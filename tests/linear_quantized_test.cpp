@@ -10,15 +10,15 @@
 #include <numeric>
 #include <vector>
 
+#include "calls/linear_problems.hpp"
+#include "calls/quantized_values.hpp"
 #include "oracle/quantized_linear.hpp"
 #include "rapt/rapt.h"
 #include "support/case_text.hpp"
 #include "support/effort.hpp"
 #include "support/elements.hpp"
 #include "support/every_level.hpp"
-#include "calls/linear_problems.hpp"
 #include "support/options.hpp"
-#include "calls/quantized_values.hpp"
 
 namespace rapt::test {
 namespace {

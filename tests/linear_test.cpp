@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "calls/linear_problems.hpp"
+#include "calls/linear_values.hpp"
 #include "support/case_text.hpp"
 #include "support/compare_kernels.hpp"
 #include "support/effort.hpp"
 #include "support/every_level.hpp"
-#include "calls/linear_values.hpp"
-#include "calls/linear_problems.hpp"
 #include "support/option_statuses.hpp"
 #include "support/options.hpp"
 #include "support/public_api.hpp"

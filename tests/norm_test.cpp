@@ -1,7 +1,5 @@
 // Tests rms_norm, layer_norm and their gradients: statuses, special values, and how calls relate to each other. Bits of
 // all levels, and accuracy, are rapt-validate's.
-#include "calls/norm_truth.hpp"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "calls/norm_truth.hpp"
 #include "support/bits.hpp"
 #include "support/effort.hpp"
 #include "support/every_level.hpp"

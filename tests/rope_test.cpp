@@ -1,5 +1,7 @@
 // Tests rope: equal bits in every layout and on every level, the rotation that rapt.h spells out, the
 // frequencies of known models, and the status of each bad argument.
+#include "calls/rope.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "calls/rope.hpp"
 #include "support/case_text.hpp"
 #include "support/compare_kernels.hpp"
 #include "support/effort.hpp"

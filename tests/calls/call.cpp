@@ -37,7 +37,8 @@ bool lies_exactly(const Operand &a, const Operand &b) {
 bool share_elements(const Operand &a, const Operand &b) {
   bool shares = false;
   const auto row_bytes = [](const Operand &operand) {
-    return ((operand.sizes[3] - 1) * static_cast<std::size_t>(operand.strides[3]) + 1) * size_of(operand.element);
+    return ((operand.sizes[3] - 1) * static_cast<std::size_t>(operand.strides[3]) + 1) *
+           size_of(operand.element);
   };
   a.each_row_of_call([&](const unsigned char *first) {
     b.each_row_of_call([&](const unsigned char *second) {
@@ -50,7 +51,8 @@ bool share_elements(const Operand &a, const Operand &b) {
 }  // namespace
 
 PooledSlot::PooledSlot(std::size_t capacity) {
-  const auto found = std::ranges::find_if(pool(), [=](const auto &slot) { return slot->capacity() >= capacity; });
+  const auto found =
+      std::ranges::find_if(pool(), [=](const auto &slot) { return slot->capacity() >= capacity; });
   if (found == pool().end()) {
     slot_ = std::make_unique<GuardedSlot>(std::bit_ceil(std::max<std::size_t>(capacity, 1) + 4096));
   } else {
@@ -75,7 +77,8 @@ Operand &Call::add(const char *name, Element element, const Sizes4 &sizes, std::
 }
 
 bool Call::has_work() const {
-  return std::ranges::none_of(operands_, [](const Operand &operand) { return operand.is_empty() && operand.role != Role::aside; });
+  return std::ranges::none_of(
+      operands_, [](const Operand &operand) { return operand.is_empty() && operand.role != Role::aside; });
 }
 
 void Call::add_block(std::size_t bytes, Placement placement, std::size_t offset) {
@@ -143,7 +146,8 @@ void Call::restore() {
     }
   }
   prepare();
-  for (const auto &[operand, at] : spoilt_) operand->data[at] = static_cast<unsigned char>(~operand->data[at]);
+  for (const auto &[operand, at] : spoilt_)
+    operand->data[at] = static_cast<unsigned char>(~operand->data[at]);
 }
 
 void Call::remember() {
@@ -173,7 +177,8 @@ void Call::set_bytes(const char *name, std::size_t at, const void *bytes, std::s
 // Hands the call what it needs to know of its operands.
 void Call::bind() {
   for (const Operand &operand : operands_) {
-    void *const address = is_short_ && operand.is_empty() && operand.missing != RAPT_OK ? nullptr : operand.data;
+    void *const address =
+        is_short_ && operand.is_empty() && operand.missing != RAPT_OK ? nullptr : operand.data;
     std::memcpy(operand.pointer, &address, sizeof address);
     const bool is_default = is_short_ && !operand.has_gaps();
     for (std::size_t i = 0; i < 4; ++i) {
@@ -194,7 +199,8 @@ void Call::take(std::vector<std::uint64_t> &bits) {
       operand.each_row_of_call([&](const unsigned char *row) {
         for (std::size_t c = 0; c < operand.sizes[3]; ++c) {
           T value;
-          const unsigned char *const at = row + static_cast<std::ptrdiff_t>(c) * operand.strides[3] * static_cast<std::ptrdiff_t>(sizeof value);
+          const unsigned char *const at = row + static_cast<std::ptrdiff_t>(c) * operand.strides[3] *
+                                                    static_cast<std::ptrdiff_t>(sizeof value);
           std::memcpy(&value, at, sizeof value);
           if constexpr (std::is_integral_v<T>) {
             bits.push_back(static_cast<std::uint64_t>(value));
@@ -213,12 +219,15 @@ Call::Overlaps Call::overlaps() const {
   for (const Operand &output : operands_) {
     for (const Operand &other : operands_) {
       const bool is_earlier_output = other.is_written() && &other < &output;
-      if (!output.is_written() || &other == &output || is_earlier_output || other.role == Role::aside) continue;
+      if (!output.is_written() || &other == &output || is_earlier_output || other.role == Role::aside)
+        continue;
       if (output.is_empty() || other.is_empty()) continue;
       if (lies_exactly(output, other) && is_word_of(other.name, output.replaces)) continue;
       if (output.data >= other.data + other.extent() || other.data >= output.data + output.extent()) continue;
-      const bool is_sure = has_work() && share_elements(output, other);  // without work, the library looks at few arrays
-      (is_sure ? found.elements : found.gaps) |= only(output.role == Role::scratch ? output.bad_overlap : other.bad_overlap);
+      const bool is_sure =
+          has_work() && share_elements(output, other);  // without work, the library looks at few arrays
+      (is_sure ? found.elements : found.gaps) |=
+          only(output.role == Role::scratch ? output.bad_overlap : other.bad_overlap);
     }
   }
   return found;
@@ -247,7 +256,8 @@ Outcome run_call(Call &call, const Layout &layout) {
   call_in_state(layout, outcome, [&] { status = call.run(); });
   check_status(status, outcome);
   call.take(outcome.bits);
-  if (const char *const name = call.touched()) outcome.fault += std::string("wrote to ") + name + ", or next to it; ";
+  if (const char *const name = call.touched())
+    outcome.fault += std::string("wrote to ") + name + ", or next to it; ";
   return outcome;
 }
 

@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "calls/linear_problems.hpp"
 #include "calls/norm.hpp"
 #include "calls/rope.hpp"
-#include "calls/linear_problems.hpp"
 #include "support/options.hpp"
 
 namespace rapt::test {

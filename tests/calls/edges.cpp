@@ -48,7 +48,8 @@ bool set(Call &call, const std::string &field, const std::string &value) {
     return true;
   }
   const std::size_t sign = value.find_first_of("+-");
-  const std::size_t other = sign == std::string::npos || sign == 0 ? count : index_of(call, value.substr(0, sign));
+  const std::size_t other =
+      sign == std::string::npos || sign == 0 ? count : index_of(call, value.substr(0, sign));
   if (operand < count && other < count) {
     call.place_near(operand, other, std::atol(value.c_str() + sign));
     return true;
@@ -59,7 +60,8 @@ bool set(Call &call, const std::string &field, const std::string &value) {
   if (!is_word && *end != 0) return false;
   const std::size_t bracket = field.find('[');
   if (bracket != std::string::npos)
-    return set_element(call, field.substr(0, bracket), std::strtoul(field.c_str() + bracket + 1, nullptr, 10), number);
+    return set_element(call, field.substr(0, bracket), std::strtoul(field.c_str() + bracket + 1, nullptr, 10),
+                       number);
   Limits fields;
   call.add_limits(fields);
   if (fields.set(field, number) || set_stride(call, field, number)) return true;
@@ -75,7 +77,8 @@ std::string change(Call &call, const std::string &words) {
   std::istringstream text(words);
   for (std::string word; text >> word;) {
     const std::size_t equals = word.find('=');
-    if (equals == std::string::npos || !set(call, word.substr(0, equals), word.substr(equals + 1))) return word;
+    if (equals == std::string::npos || !set(call, word.substr(0, equals), word.substr(equals + 1)))
+      return word;
   }
   return "";
 }

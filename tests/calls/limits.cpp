@@ -20,7 +20,8 @@ void add_pointer(const Call &call, const Operand &operand, Limits &limits) {
 // The strides of a matrix: rows must not meet, and must fit the address space. That of a single row is not read.
 void add_row_stride(const Operand &operand, Limits &limits) {
   std::ptrdiff_t &stride = *operand.stride_fields[2];
-  const auto rows = static_cast<std::ptrdiff_t>(operand.sizes[2]), cols = static_cast<std::ptrdiff_t>(operand.sizes[3]);
+  const auto rows = static_cast<std::ptrdiff_t>(operand.sizes[2]),
+             cols = static_cast<std::ptrdiff_t>(operand.sizes[3]);
   if (rows <= 1) {
     limits.at(operand.stride_name, stride, {0, 1, -5, PTRDIFF_MAX, PTRDIFF_MIN});
     return;
@@ -29,7 +30,8 @@ void add_row_stride(const Operand &operand, Limits &limits) {
   limits.past(operand.stride_name, stride, operand.bad_stride, {-1, -cols - 1, PTRDIFF_MIN});
   if (cols == 0) return;
   if (cols > 1) limits.past(operand.stride_name, stride, operand.bad_stride, {cols - 1});
-  const auto farthest = (PTRDIFF_MAX / static_cast<std::ptrdiff_t>(size_of(operand.element)) - cols) / (rows - 1);
+  const auto farthest =
+      (PTRDIFF_MAX / static_cast<std::ptrdiff_t>(size_of(operand.element)) - cols) / (rows - 1);
   limits.past(operand.stride_name, stride, RAPT_BAD_SIZE, {farthest + 1, PTRDIFF_MAX});
 }
 
@@ -63,7 +65,8 @@ std::vector<Limit> Call::limits() {
   for (std::size_t i = 0; i < operands_.size(); ++i) {
     if (operands_[i].role == Role::aside) continue;
     add_pointer(*this, operands_[i], all);
-    if (operands_[i].stride_fields[2] && operands_[i].bad_stride != RAPT_OK) add_row_stride(operands_[i], all);
+    if (operands_[i].stride_fields[2] && operands_[i].bad_stride != RAPT_OK)
+      add_row_stride(operands_[i], all);
     for (std::size_t j = 0; j < operands_.size() && operands_[i].is_written(); ++j) {
       if (j != i && operands_[j].role != Role::aside) add_overlaps(*this, i, j, all);
     }

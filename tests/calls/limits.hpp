@@ -28,7 +28,8 @@ class Limits {
  public:
   // `values` of an enumeration are integers, because most values past its limits are none of its own.
   template <class V>
-  using Value = typename std::conditional_t<std::is_enum_v<V>, std::underlying_type<V>, std::type_identity<V>>::type;
+  using Value =
+      typename std::conditional_t<std::is_enum_v<V>, std::underlying_type<V>, std::type_identity<V>>::type;
 
   // Says where a field is, so that edge calls can set it.
   template <class V>
@@ -50,7 +51,8 @@ class Limits {
   template <class V>
   void past(const char *field, V &where, Statuses expected, std::initializer_list<Value<V>> values) {
     this->field(field, where);
-    for (const Value<V> value : values) add({field, expected, [&where, value] { std::memcpy(&where, &value, sizeof value); }});
+    for (const Value<V> value : values)
+      add({field, expected, [&where, value] { std::memcpy(&where, &value, sizeof value); }});
   }
   template <class V>
   void past(const char *field, V &where, rapt_status expected, std::initializer_list<Value<V>> values) {

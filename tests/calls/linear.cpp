@@ -43,8 +43,8 @@ class LinearCall final : public Call {
   };
 
   template <class X, class W, class Y>
-  LinearCall(Types<X, W, Y> types, const RowsProblem &problem, std::size_t outputs, rapt_arithmetic arithmetic,
-             std::uint64_t seed, const Layout &layout)
+  LinearCall(Types<X, W, Y> types, const RowsProblem &problem, std::size_t outputs,
+             rapt_arithmetic arithmetic, std::uint64_t seed, const Layout &layout)
       : Call(layout, seed % 2 == 1),
         random_(seed * 77 + 5),
         how_(layout.linear),
@@ -57,13 +57,16 @@ class LinearCall final : public Call {
     o_.size = sizeof o_;
     o_.x_type = is_short() && std::is_same_v<X, float> ? RAPT_TYPE_DEFAULT : type_of(element_of<X>);
     o_.w_type = is_short() && std::is_same_v<X, W> ? RAPT_TYPE_DEFAULT : types.w_type;
-    o_.y_type = is_short() && (std::is_same_v<X, Y> || (x_is_i8 && std::is_same_v<Y, float>)) ? RAPT_TYPE_DEFAULT
-                                                                                             : type_of(element_of<Y>);
+    o_.y_type = is_short() && (std::is_same_v<X, Y> || (x_is_i8 && std::is_same_v<Y, float>))
+                    ? RAPT_TYPE_DEFAULT
+                    : type_of(element_of<Y>);
     o_.rows = rows_;
     o_.in_features = problem.cols;
     o_.out_features = outputs;
     const bool is_bf16 = std::is_same_v<X, BF16> && std::is_same_v<W, BF16>;
-    const rapt_arithmetic by_default = is_bf16 ? RAPT_ARITHMETIC_BF16 : x_is_i8 ? RAPT_ARITHMETIC_I8 : RAPT_ARITHMETIC_F32;
+    const rapt_arithmetic by_default = is_bf16   ? RAPT_ARITHMETIC_BF16
+                                       : x_is_i8 ? RAPT_ARITHMETIC_I8
+                                                 : RAPT_ARITHMETIC_F32;
     if (!std::is_same_v<W, double> && (!is_short() || arithmetic != by_default)) o_.arithmetic = arithmetic;
     w_type_ = types.w_type;
     arithmetic_ = arithmetic;
@@ -106,7 +109,8 @@ class LinearCall final : public Call {
   }
   template <class A>
   void add_row_scales(const std::vector<A> &numbers) {
-    if (!numbers.empty()) add_array<A>("row_scales", &o_.row_scales, 0, std::span(numbers).subspan(first_, rows_));
+    if (!numbers.empty())
+      add_array<A>("row_scales", &o_.row_scales, 0, std::span(numbers).subspan(first_, rows_));
   }
   // Adds an addend of elements E, which takes the place of y.
   template <class E, class A>
@@ -131,7 +135,8 @@ class LinearCall final : public Call {
   void add_scales(const QuantizedNumbers &numbers, std::size_t scale_group) {
     rapt_linear_options &of = weights();
     o_.scale_group = scale_group;
-    if (!numbers.scales.empty()) add_array<Scale>("w_scales", &of.w_scales, 0, std::span(numbers.scales), role_of_weights());
+    if (!numbers.scales.empty())
+      add_array<Scale>("w_scales", &of.w_scales, 0, std::span(numbers.scales), role_of_weights());
     if (!numbers.offsets.empty())
       add_array<Scale>("w_offsets", &of.w_offsets, 0, std::span(numbers.offsets), role_of_weights());
     if (!numbers.zeros.empty())
@@ -139,14 +144,16 @@ class LinearCall final : public Call {
     if (!numbers.codebook.empty())
       add_array<float>("w_codebook", &of.w_codebook, 0, std::span(numbers.codebook), role_of_weights());
     has_scales_ = !numbers.scales.empty() || !numbers.offsets.empty();
-    if (has_scales_ && (!is_short() || !std::is_same_v<Scale, float>)) o_.w_scale_type = type_of(element_of<Scale>);
+    if (has_scales_ && (!is_short() || !std::is_same_v<Scale, float>))
+      o_.w_scale_type = type_of(element_of<Scale>);
     groups_ = numbers.groups;
     scale_size_ = sizeof(Scale);
   }
   void add_x_scales(const QuantizedNumbers &numbers, std::size_t x_group) {
     o_.x_group = x_group;
     if (numbers.x_scales.empty()) return;
-    Operand &added = add("x_scales", Element::f32, {1, 1, x_list_.rows_of_memory, numbers.x_groups}, 0, &o_.x_scales);
+    Operand &added =
+        add("x_scales", Element::f32, {1, 1, x_list_.rows_of_memory, numbers.x_groups}, 0, &o_.x_scales);
     added.set_rows_apart(0);
     added.missing = RAPT_BAD_X_SCALES;
     added.rows = operand("x").rows;
@@ -156,7 +163,8 @@ class LinearCall final : public Call {
   void finish() {
     if (how_.packed_w) {
       pack_.size = sizeof pack_;
-      pack_.x_type = o_.x_type, pack_.w_type = o_.w_type, pack_.y_type = o_.y_type, pack_.arithmetic = o_.arithmetic;
+      pack_.x_type = o_.x_type, pack_.w_type = o_.w_type, pack_.y_type = o_.y_type,
+      pack_.arithmetic = o_.arithmetic;
       pack_.rows = o_.rows, pack_.in_features = o_.in_features, pack_.out_features = o_.out_features;
       pack_.scale_group = o_.scale_group, pack_.w_scale_type = o_.w_scale_type;
       point_at_values(pack_);
@@ -187,8 +195,9 @@ class LinearCall final : public Call {
       o_.add_stride = o_.y_stride;
     }
     if (calls != Calls::query_by_query)
-      return calls == Calls::whole || calls == Calls::by_sequence ? rapt_linear(x_, w_, y_, given(o_), workspace_, workspace_size_)
-                                                                  : run_tasks(calls, random);
+      return calls == Calls::whole || calls == Calls::by_sequence
+                 ? rapt_linear(x_, w_, y_, given(o_), workspace_, workspace_size_)
+                 : run_tasks(calls, random);
     rapt_status status = RAPT_OK;
     for (std::size_t r = rows_; r-- > 0 && status == RAPT_OK;) status = run_row(r);
     return status;
@@ -198,7 +207,8 @@ class LinearCall final : public Call {
     std::size_t number = 77;
     std::vector<rapt_status> statuses;
     if (where == Where::call) {
-      if (has_work()) statuses.push_back(rapt_linear_run(x_, w_, y_, given(o_), 0, 1, workspace_, workspace_size_));
+      if (has_work())
+        statuses.push_back(rapt_linear_run(x_, w_, y_, given(o_), 0, 1, workspace_, workspace_size_));
       return statuses;
     }
     statuses.push_back(rapt_linear_workspace(given(o_), &number));
@@ -227,14 +237,17 @@ class LinearCall final : public Call {
     }
     rapt_linear_options options = o_;
     options.w_strides = {0, 0};
-    const rapt_status status = rapt_linear_unpack(w_, packed_size_, 0, o_.out_features, &options, to[0], to[1],
-                                                  static_cast<std::uint8_t *>(to[2]), to[3], static_cast<float *>(to[4]));
+    const rapt_status status =
+        rapt_linear_unpack(w_, packed_size_, 0, o_.out_features, &options, to[0], to[1],
+                           static_cast<std::uint8_t *>(to[2]), to[3], static_cast<float *>(to[4]));
     if (status != RAPT_OK) return false;
     for (auto &[name, bytes] : arrays) {
       if (!find(name)) continue;
       std::vector<unsigned char> given = operand(name).values;
       const std::size_t row = w.sizes[3];
-      for (std::size_t at = row; std::strcmp(name, "w") == 0 && is_4_bits(w_type_) && o_.in_features % 2 != 0 && at <= given.size(); at += row)
+      for (std::size_t at = row;
+           std::strcmp(name, "w") == 0 && is_4_bits(w_type_) && o_.in_features % 2 != 0 && at <= given.size();
+           at += row)
         given[at - 1] &= 15;
       given.push_back(canary);
       if (given != bytes) return false;
@@ -282,7 +295,8 @@ class LinearCall final : public Call {
       part.w_scales = skip(pack_.w_scales, scale_size_);
       part.w_offsets = skip(pack_.w_offsets, scale_size_);
       part.w_zeros = static_cast<const std::uint8_t *>(skip(pack_.w_zeros, 1));
-      pack_status_ = rapt_linear_pack(w.is_empty() ? w.data : w.row(0, 0, first), first, count, &part, packed.data, packed_size_);
+      pack_status_ = rapt_linear_pack(w.is_empty() ? w.data : w.row(0, 0, first), first, count, &part,
+                                      packed.data, packed_size_);
       if (pack_status_ != RAPT_OK) std::abort();  // what the call then computes would mislead
     }
   }
@@ -311,7 +325,8 @@ class LinearCall final : public Call {
   void put_in_order(Operand &matrix, MatrixOrder order, rapt_matrix_strides &strides) {
     matrix.stride_fields[2] = &strides.row;
     matrix.stride_fields[3] = &strides.column;
-    const auto rows = static_cast<std::ptrdiff_t>(matrix.sizes[2]), cols = static_cast<std::ptrdiff_t>(matrix.sizes[3]);
+    const auto rows = static_cast<std::ptrdiff_t>(matrix.sizes[2]),
+               cols = static_cast<std::ptrdiff_t>(matrix.sizes[3]);
     if (order == MatrixOrder::columns) {
       matrix.strides[2] = 1;
       matrix.strides[3] = std::max<std::ptrdiff_t>(rows, 1) + layout().gap[matrix.slot];
@@ -326,7 +341,8 @@ class LinearCall final : public Call {
     added.hold(std::span<const std::size_t>(list.place));
   }
   template <class E, class Numbers>
-  void add_array(const char *name, void *pointer, std::size_t slot, Numbers numbers, Role role = Role::input) {
+  void add_array(const char *name, void *pointer, std::size_t slot, Numbers numbers,
+                 Role role = Role::input) {
     Operand &added = add(name, element_of<E>, {1, 1, 1, numbers.size()}, slot, pointer);
     added.role = role;
     std::vector<E> elements;
@@ -339,7 +355,8 @@ class LinearCall final : public Call {
     std::vector<E> image(list.rows_of_memory * cols);
     if (!image.empty()) std::memset(static_cast<void *>(image.data()), canary, image.size() * sizeof(E));
     for (std::size_t r = 0; r < list.place.size(); ++r) {
-      for (std::size_t c = 0; c < cols; ++c) image[list.place[r] * cols + c] = E(numbers[(first_ + r) * cols + c]);
+      for (std::size_t c = 0; c < cols; ++c)
+        image[list.place[r] * cols + c] = E(numbers[(first_ + r) * cols + c]);
     }
     matrix.hold(std::span<const E>(image));
   }
@@ -362,7 +379,8 @@ class LinearCall final : public Call {
     std::size_t tasks = 0;
     rapt_status status = rapt_linear_tasks(&o_, &tasks);
     const auto run = [&](std::size_t first, std::size_t end) {
-      if (status == RAPT_OK) status = rapt_linear_run(x_, w_, y_, &o_, first, end, workspace_, workspace_size_);
+      if (status == RAPT_OK)
+        status = rapt_linear_run(x_, w_, y_, &o_, first, end, workspace_, workspace_size_);
     };
     if (calls == Calls::task_by_task) {
       for (std::size_t task = tasks; task > 0; --task) run(task - 1, task);
@@ -383,7 +401,8 @@ class LinearCall final : public Call {
     o.rows = 1;
     if (o.x_rows) o.x_rows += r;
     if (o.y_rows) o.y_rows += r;
-    if (o.row_scales) o.row_scales = static_cast<const unsigned char *>(o.row_scales) + r * (w_type_ == RAPT_F64 ? 8 : 4);
+    if (o.row_scales)
+      o.row_scales = static_cast<const unsigned char *>(o.row_scales) + r * (w_type_ == RAPT_F64 ? 8 : 4);
     if (o.x_scales && !o.x_rows) o.x_scales += r * operand("x_scales").sizes[3];
     const Operand *const add = find("add");
     if (add && !o.y_rows && !add->is_empty()) o.add = add->row(0, 0, r);
@@ -393,7 +412,8 @@ class LinearCall final : public Call {
     const rapt_status status = rapt_linear_workspace(&o, &bytes);
     if (status != RAPT_OK || bytes > workspace_size_) return status == RAPT_OK ? RAPT_BAD_WORKSPACE : status;
     unsigned char *const workspace =
-        static_cast<unsigned char *>(workspace_) + (layout().placement == Placement::ends_at_guard ? workspace_size_ - bytes : 0);
+        static_cast<unsigned char *>(workspace_) +
+        (layout().placement == Placement::ends_at_guard ? workspace_size_ - bytes : 0);
     return rapt_linear(o.x_rows || x.is_empty() ? x_ : x.row(0, 0, r), w_, to, &o, workspace, bytes);
   }
 
@@ -402,7 +422,8 @@ class LinearCall final : public Call {
   void add_types(Limits &limits) {
     const bool in_f64 = w_type_ == RAPT_F64, quantized = is_quantized(w_type_);
     limits.are_of(Where::options);
-    limits.past("size", o_.size, RAPT_BAD_OPTIONS_SIZE, {0, sizeof o_ - 8, sizeof o_ - 1, sizeof o_ + 1, sizeof o_ + 8, SIZE_MAX});
+    limits.past("size", o_.size, RAPT_BAD_OPTIONS_SIZE,
+                {0, sizeof o_ - 8, sizeof o_ - 1, sizeof o_ + 1, sizeof o_ + 8, SIZE_MAX});
     limits.field("x_type", o_.x_type);
     limits.field("w_type", o_.w_type);
     limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {8, 99, ~0u});
@@ -417,7 +438,8 @@ class LinearCall final : public Call {
     }
     limits.past("arithmetic", o_.arithmetic, RAPT_BAD_ARITHMETIC, {4, -1, 99});
     if (!quantized) limits.past("arithmetic", o_.arithmetic, RAPT_BAD_ARITHMETIC, {RAPT_ARITHMETIC_I8});
-    if (in_f64 || x_is_i8_) limits.past("arithmetic", o_.arithmetic, RAPT_BAD_ARITHMETIC, {RAPT_ARITHMETIC_F32});
+    if (in_f64 || x_is_i8_)
+      limits.past("arithmetic", o_.arithmetic, RAPT_BAD_ARITHMETIC, {RAPT_ARITHMETIC_F32});
     const bool is_bf16 = operand("x").element == Element::bf16 && w_type_ == RAPT_BF16;
     if (!is_bf16) limits.past("arithmetic", o_.arithmetic, RAPT_BAD_ARITHMETIC, {RAPT_ARITHMETIC_BF16});
     if (find("add") || add_is_y_) {
@@ -425,7 +447,8 @@ class LinearCall final : public Call {
       limits.past("add_type", o_.add_type, RAPT_BAD_TYPE, {RAPT_I8, RAPT_I4, 99, ~0u});
     } else {
       limits.past("add_type", o_.add_type, RAPT_BAD_ADD, {RAPT_F32, RAPT_I8, 99, ~0u});
-      limits.past("add_stride", o_.add_stride, RAPT_BAD_ADD, {1, -1, static_cast<std::ptrdiff_t>(o_.out_features) + 1});
+      limits.past("add_stride", o_.add_stride, RAPT_BAD_ADD,
+                  {1, -1, static_cast<std::ptrdiff_t>(o_.out_features) + 1});
     }
   }
   void add_shape(Limits &limits) {
@@ -443,7 +466,8 @@ class LinearCall final : public Call {
   }
   void add_strides(Limits &limits) {
     limits.are_of(Where::options);
-    const auto set = [&](const char *name, rapt_matrix_strides &strides, rapt_status bad, rapt_matrix_strides values) {
+    const auto set = [&](const char *name, rapt_matrix_strides &strides, rapt_status bad,
+                         rapt_matrix_strides values) {
       limits.add({name, only(bad), [&strides, values] { strides = values; }});
     };
     const std::size_t rows_of_x = o_.x_rows || how_.x_rows ? 2 : rows_;
@@ -492,7 +516,8 @@ class LinearCall final : public Call {
     limits.are_of(Where::options);
     const bool quantized = is_quantized(w_type_), in_i8 = quantized && arithmetic_ == RAPT_ARITHMETIC_I8;
     const auto past_pointer = [&](const char *name, auto &pointer, rapt_status bad) {
-      limits.past(name, pointer, bad, {reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(&limits)});
+      limits.past(name, pointer, bad,
+                  {reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(&limits)});
     };
     if (!quantized) {
       limits.past("scale_group", o_.scale_group, RAPT_BAD_SCALE_GROUP, {16, 32, 1, SIZE_MAX});
@@ -504,12 +529,16 @@ class LinearCall final : public Call {
     } else {
       limits.past("scale_group", o_.scale_group, RAPT_BAD_SCALE_GROUP,
                   {1, 8, 15, 24, 48, 96, 512, std::size_t{1} << 32, SIZE_MAX});
-      limits.past("w_scale_type", o_.w_scale_type, RAPT_BAD_W_SCALES, {RAPT_F64, RAPT_I8, RAPT_I4, 8, 99, ~0u});
-      if (!has_scales_ && !how_.packed_w) limits.past("w_scale_type", o_.w_scale_type, RAPT_BAD_W_SCALES, {RAPT_F32, RAPT_F16});
+      limits.past("w_scale_type", o_.w_scale_type, RAPT_BAD_W_SCALES,
+                  {RAPT_F64, RAPT_I8, RAPT_I4, 8, 99, ~0u});
+      if (!has_scales_ && !how_.packed_w)
+        limits.past("w_scale_type", o_.w_scale_type, RAPT_BAD_W_SCALES, {RAPT_F32, RAPT_F16});
       const bool has_codebook = find("w_codebook") != nullptr;
-      if (w_type_ != RAPT_U4 || (has_codebook && !how_.packed_w)) past_pointer("w_zeros", o_.w_zeros, RAPT_BAD_W_ZEROS);
+      if (w_type_ != RAPT_U4 || (has_codebook && !how_.packed_w))
+        past_pointer("w_zeros", o_.w_zeros, RAPT_BAD_W_ZEROS);
       if (w_type_ != RAPT_U4 || in_i8)
-        limits.past("w_codebook", o_.w_codebook, only(RAPT_BAD_W_CODEBOOK) | (w_type_ == RAPT_U4 ? only(RAPT_BAD_W_ZEROS) : 0),
+        limits.past("w_codebook", o_.w_codebook,
+                    only(RAPT_BAD_W_CODEBOOK) | (w_type_ == RAPT_U4 ? only(RAPT_BAD_W_ZEROS) : 0),
                     {reinterpret_cast<const float *>(&limits)});
     }
     if (!x_is_i8_) past_pointer("x_scales", o_.x_scales, RAPT_BAD_X_SCALES);
@@ -517,7 +546,8 @@ class LinearCall final : public Call {
       limits.past("x_group", o_.x_group, RAPT_BAD_X_GROUP, {32, 512, SIZE_MAX});
     } else {
       const std::size_t fold = o_.scale_group ? o_.scale_group : 512;
-      limits.past("x_group", o_.x_group, RAPT_BAD_X_GROUP, {1, fold - 1, fold + 1, 3 * fold / 2, SIZE_MAX - 1});
+      limits.past("x_group", o_.x_group, RAPT_BAD_X_GROUP,
+                  {1, fold - 1, fold + 1, 3 * fold / 2, SIZE_MAX - 1});
     }
   }
   // Packed weights bring their arrays, and are of one layer.
@@ -534,9 +564,11 @@ class LinearCall final : public Call {
     if (o_.x_group == 0) limits.past("scale_group", o_.scale_group, RAPT_BAD_PACKED, {other_group});
     if (o_.in_features > 1 && !operand("x").rows)
       limits.past("in_features", o_.in_features, RAPT_BAD_PACKED, {o_.in_features - 1});
-    if (o_.out_features > 1) limits.past("out_features", o_.out_features, RAPT_BAD_PACKED, {o_.out_features - 1});
+    if (o_.out_features > 1)
+      limits.past("out_features", o_.out_features, RAPT_BAD_PACKED, {o_.out_features - 1});
     for (const rapt_type type : {RAPT_I8, RAPT_I4, RAPT_U4}) {
-      if (type != w_type_ && !is_short()) limits.past("w_type", o_.w_type, RAPT_BAD_PACKED, {static_cast<unsigned>(type)});
+      if (type != w_type_ && !is_short())
+        limits.past("w_type", o_.w_type, RAPT_BAD_PACKED, {static_cast<unsigned>(type)});
     }
     if (has_scales_) {
       const rapt_type other_type = scale_size_ == 4 ? RAPT_F16 : RAPT_F32;
@@ -571,13 +603,14 @@ std::vector<E> elements(const std::vector<A> &numbers) {
 }  // namespace
 
 template <class W>
-std::unique_ptr<Call> make_linear_call(const Problem &problem, const Layout &layout, rapt_arithmetic arithmetic) {
+std::unique_ptr<Call> make_linear_call(const Problem &problem, const Layout &layout,
+                                       rapt_arithmetic arithmetic) {
   const LinearProblem &wanted = problem.as<LinearProblem>();
   const LinearNumbers<Number<W>> &numbers = make_linear<W>(problem);
   std::unique_ptr<LinearCall> call;
   with_linear_types<W>(wanted.types, [&]<class X, class Y>(LinearTypes<X, Y>) {
-    call = std::make_unique<LinearCall>(LinearCall::Types<X, W, Y>{type_of(element_of<W>)}, wanted, wanted.outputs, arithmetic,
-                                        problem.seed, layout);
+    call = std::make_unique<LinearCall>(LinearCall::Types<X, W, Y>{type_of(element_of<W>)}, wanted,
+                                        wanted.outputs, arithmetic, problem.seed, layout);
     call->template hold_x<X>(numbers.x);
     call->hold_w(elements<W>(numbers.w));
     call->add_bias(numbers.bias);
@@ -599,36 +632,40 @@ template std::unique_ptr<Call> make_linear_call<double>(const Problem &, const L
 template std::unique_ptr<Call> make_linear_call<F16>(const Problem &, const Layout &, rapt_arithmetic);
 template std::unique_ptr<Call> make_linear_call<BF16>(const Problem &, const Layout &, rapt_arithmetic);
 
-std::unique_ptr<Call> make_quantized_call(const Problem &problem, const Layout &layout, rapt_arithmetic arithmetic) {
+std::unique_ptr<Call> make_quantized_call(const Problem &problem, const Layout &layout,
+                                          rapt_arithmetic arithmetic) {
   const QuantizedProblem &wanted = problem.as<QuantizedProblem>();
   const bool in_i8 = arithmetic == RAPT_ARITHMETIC_I8;
-  if ((in_i8 && wanted.codebook) || (!in_i8 && (has_x_of_i8(wanted.types) || wanted.x_group != XGroup::as_weights)))
+  if ((in_i8 && wanted.codebook) ||
+      (!in_i8 && (has_x_of_i8(wanted.types) || wanted.x_group != XGroup::as_weights)))
     return nullptr;  // the problem is another kernel's
   const QuantizedNumbers &numbers = make_quantized(problem);
   constexpr rapt_type types[] = {RAPT_I8, RAPT_I4, RAPT_U4};
   const rapt_type type = types[static_cast<int>(wanted.weights)];
-  return with_quantized_types(wanted.types, [&]<class X, class Y, class Scale>(TypesOfQuantized<X, Y, Scale>) {
-    auto call = std::make_unique<LinearCall>(LinearCall::Types<X, std::uint8_t, Y>{type}, wanted, wanted.outputs, arithmetic,
-                                             problem.seed, layout);
-    if constexpr (std::is_same_v<X, std::int8_t>) {
-      call->template hold_x<X>(numbers.xq);
-    } else {
-      call->template hold_x<X>(numbers.x);
-    }
-    std::vector<std::uint8_t> bytes;
-    for (std::size_t n = 0; n < wanted.outputs; ++n) {
-      const auto row = stored_integers(wanted.weights, std::span(numbers.q).subspan(n * wanted.cols, wanted.cols));
-      bytes.insert(bytes.end(), row.begin(), row.end());
-    }
-    call->hold_w(bytes);
-    call->template add_scales<Scale>(numbers, wanted.scale_group);
-    call->add_x_scales(numbers, in_i8 ? x_group_option(wanted) : 0);
-    call->add_bias(numbers.bias);
-    call->add_row_scales(numbers.row_scales);
-    if (wanted.add) call->template add_in_y<Y>(numbers.add);
-    call->finish();
-    return std::unique_ptr<Call>(std::move(call));
-  });
+  return with_quantized_types(
+      wanted.types, [&]<class X, class Y, class Scale>(TypesOfQuantized<X, Y, Scale>) {
+        auto call = std::make_unique<LinearCall>(LinearCall::Types<X, std::uint8_t, Y>{type}, wanted,
+                                                 wanted.outputs, arithmetic, problem.seed, layout);
+        if constexpr (std::is_same_v<X, std::int8_t>) {
+          call->template hold_x<X>(numbers.xq);
+        } else {
+          call->template hold_x<X>(numbers.x);
+        }
+        std::vector<std::uint8_t> bytes;
+        for (std::size_t n = 0; n < wanted.outputs; ++n) {
+          const auto row =
+              stored_integers(wanted.weights, std::span(numbers.q).subspan(n * wanted.cols, wanted.cols));
+          bytes.insert(bytes.end(), row.begin(), row.end());
+        }
+        call->hold_w(bytes);
+        call->template add_scales<Scale>(numbers, wanted.scale_group);
+        call->add_x_scales(numbers, in_i8 ? x_group_option(wanted) : 0);
+        call->add_bias(numbers.bias);
+        call->add_row_scales(numbers.row_scales);
+        if (wanted.add) call->template add_in_y<Y>(numbers.add);
+        call->finish();
+        return std::unique_ptr<Call>(std::move(call));
+      });
 }
 
 }  // namespace rapt::test

@@ -56,7 +56,9 @@ struct LinearAccuracyIn {
   // bf16 may take a number for 0.
   static A loop(std::span<const A> x, std::span<const A> w, bool &is_flushed) {
     const std::size_t group = in_bf16 ? 32 : 512;
-    const auto note = [&](A number) { is_flushed = is_flushed || (in_bf16 && number != 0 && std::fabs(number) < A(0x1p-120)); };
+    const auto note = [&](A number) {
+      is_flushed = is_flushed || (in_bf16 && number != 0 && std::fabs(number) < A(0x1p-120));
+    };
     A t = 0;
     for (std::size_t first = 0; first < x.size(); first += group) {
       A chains[2] = {0, 0};
@@ -71,8 +73,8 @@ struct LinearAccuracyIn {
     return t + A(0);
   }
   template <class Y>
-  static bool has_bits_of_loop(std::span<const A> x, std::span<const A> w, const A *bias, const A *scale, const A *add,
-                               std::uint64_t bits) {
+  static bool has_bits_of_loop(std::span<const A> x, std::span<const A> w, const A *bias, const A *scale,
+                               const A *add, std::uint64_t bits) {
     bool is_flushed = false;
     A t = loop(x, w, is_flushed);
     if (bias) t = t + *bias;
@@ -119,8 +121,8 @@ struct LinearAccuracyIn {
         const std::span<const A> x = std::span(made.x).subspan(r * shape.cols, shape.cols),
                                  w = std::span(made.w).subspan(n * shape.cols, shape.cols);
         const A *const bias = made.bias.empty() ? nullptr : &made.bias[n],
-                *const scale = made.row_scales.empty() ? nullptr : &made.row_scales[r],
-                *const add = made.add.empty() ? nullptr : &made.add[i];
+                       *const scale = made.row_scales.empty() ? nullptr : &made.row_scales[r],
+                       *const add = made.add.empty() ? nullptr : &made.add[i];
         if (!has_bits_of_loop<Y>(x, w, bias, scale, add, bits[i])) worst.see(wrong, bound);
         const Estimate t = sum(x, w);
         if (std::isfinite(t.error)) see<Y>(t, bias, scale, add, bits[i], worst);

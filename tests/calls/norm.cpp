@@ -10,7 +10,8 @@
 namespace rapt::test {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity(),
+                 nan = std::numeric_limits<double>::quiet_NaN();
 
 class NormCall : public Call {
  public:
@@ -34,8 +35,9 @@ class NormCall : public Call {
     o.weight_plus_one = wanted_.weight && wanted_.plus_one && !is_layer_;
   }
   template <class T>
-  Operand &add_rows(const char *name, void *pointer, const char *stride_name, std::ptrdiff_t &stride, rapt_status missing,
-                    rapt_status bad_stride, std::size_t slot, const std::vector<T> &values) {
+  Operand &add_rows(const char *name, void *pointer, const char *stride_name, std::ptrdiff_t &stride,
+                    rapt_status missing, rapt_status bad_stride, std::size_t slot,
+                    const std::vector<T> &values) {
     Operand &added = add(name, element_, {1, 1, rows_, wanted_.cols}, slot, pointer);
     added.missing = missing;
     added.stride_fields[2] = &stride;
@@ -46,7 +48,8 @@ class NormCall : public Call {
   }
   // Adds an array of one row, which a call may go without.
   template <class T>
-  void add_row(const char *name, void *pointer, std::size_t slot, const std::vector<T> &values, Role role = Role::input) {
+  void add_row(const char *name, void *pointer, std::size_t slot, const std::vector<T> &values,
+               Role role = Role::input) {
     Operand &added = add(name, element_, {1, 1, 1, wanted_.cols}, slot, pointer);
     added.role = role;
     added.hold(std::span(values));
@@ -54,8 +57,10 @@ class NormCall : public Call {
   template <class Options>
   void add_limits_of(Options &o, Limits &limits, bool has_sums = false) {
     const bool in_f64 = element_ == Element::f64;
-    const double least = in_f64 ? 0x1p-1022 : 0x1p-126, most = in_f64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127;
-    limits.past("size", o.size, RAPT_BAD_OPTIONS_SIZE, {0, sizeof o - 8, sizeof o - 1, sizeof o + 1, sizeof o + 8, SIZE_MAX});
+    const double least = in_f64 ? 0x1p-1022 : 0x1p-126,
+                 most = in_f64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127;
+    limits.past("size", o.size, RAPT_BAD_OPTIONS_SIZE,
+                {0, sizeof o - 8, sizeof o - 1, sizeof o + 1, sizeof o + 8, SIZE_MAX});
     limits.past("type", o.type, RAPT_BAD_TYPE, {RAPT_I8, RAPT_I4, RAPT_U4, 100, ~0u});
     limits.at("eps", o.eps, {0, -0.0, least, most});
     limits.past("eps", o.eps, RAPT_BAD_EPS, {-1, -least, infinity, -infinity, nan, least / 1.1, 0x1p-1074});
@@ -68,10 +73,14 @@ class NormCall : public Call {
     // Rows of such lengths are longer than their strides, or than the address space.
     Statuses too_large = only(RAPT_BAD_SIZE);
     const bool has_strides = !is_short() || std::ranges::any_of(operands(), &Operand::has_gaps);
-    for (const Operand &operand : operands()) too_large |= rows_ > 1 && has_strides ? only(operand.bad_stride) : 0;
+    for (const Operand &operand : operands())
+      too_large |= rows_ > 1 && has_strides ? only(operand.bad_stride) : 0;
     limits.field("cols", o.cols);
-    if (rows_ == 0) limits.past("cols", o.cols, has_sums ? only(RAPT_BAD_SIZE) : 0, {SIZE_MAX, SIZE_MAX / 2 + 2});
-    if (rows_ > 0) limits.past("cols", o.cols, too_large, {SIZE_MAX, SIZE_MAX / 2 + 2, PTRDIFF_MAX / size_of(element_) + 1});
+    if (rows_ == 0)
+      limits.past("cols", o.cols, has_sums ? only(RAPT_BAD_SIZE) : 0, {SIZE_MAX, SIZE_MAX / 2 + 2});
+    if (rows_ > 0)
+      limits.past("cols", o.cols, too_large,
+                  {SIZE_MAX, SIZE_MAX / 2 + 2, PTRDIFF_MAX / size_of(element_) + 1});
     if (wanted_.cols > 1) limits.past("rows", o.rows, too_large, {SIZE_MAX, SIZE_MAX / 2 + 2});
   }
 
@@ -94,8 +103,9 @@ class Forward final : public NormCall {
     y.role = Role::output;
     y.replaces = "x";
     if (wanted_.second)
-      add_rows("residual", &o_.residual, "residual_stride", o_.residual_stride, RAPT_OK, RAPT_BAD_RESIDUAL_STRIDE, 1, values.second).role =
-          Role::both;
+      add_rows("residual", &o_.residual, "residual_stride", o_.residual_stride, RAPT_OK,
+               RAPT_BAD_RESIDUAL_STRIDE, 1, values.second)
+          .role = Role::both;
     if (wanted_.weight) add_row("weight", &o_.weight, 1, values.weight);
     if (wanted_.bias && is_layer_) add_row("bias", &o_.bias, 2, values.bias);
   }
@@ -104,7 +114,8 @@ class Forward final : public NormCall {
   void add_limits(Limits &limits) override {
     add_limits_of(o_, limits);
     if (!is_layer_) limits.past<const void *>("bias", o_.bias, RAPT_BAD_BIAS, {&limits});
-    if (!wanted_.second) limits.past("residual_stride", o_.residual_stride, RAPT_BAD_RESIDUAL_STRIDE, {1, -1, 1000});
+    if (!wanted_.second)
+      limits.past("residual_stride", o_.residual_stride, RAPT_BAD_RESIDUAL_STRIDE, {1, -1, 1000});
   }
 
  private:
@@ -128,7 +139,9 @@ class Backward final : public NormCall {
     if (wanted_.bias && is_layer_) add_row("dbias", &o_.dbias, 0, values.bias, Role::both);
     o_.accumulate = wanted_.bias && wanted_.second;
   }
-  rapt_status run() override { return (is_layer_ ? rapt_layer_norm_backward : rapt_rms_norm_backward)(x_, dy_, dx_, given(o_)); }
+  rapt_status run() override {
+    return (is_layer_ ? rapt_layer_norm_backward : rapt_rms_norm_backward)(x_, dy_, dx_, given(o_));
+  }
   const char *options() const override { return "rapt_norm_backward_options"; }
   void add_limits(Limits &limits) override {
     add_limits_of(o_, limits, wanted_.bias);
@@ -161,7 +174,8 @@ template NormValues<double> make_norm_values(const Problem &);
 template NormValues<F16> make_norm_values(const Problem &);
 template NormValues<BF16> make_norm_values(const Problem &);
 
-std::unique_ptr<Call> make_norm(Norm function, Element element, const Problem &problem, const Layout &layout) {
+std::unique_ptr<Call> make_norm(Norm function, Element element, const Problem &problem,
+                                const Layout &layout) {
   return with_float_type_of(element, [&]<class T>(T) -> std::unique_ptr<Call> {
     const NormValues<T> values = make_norm_values<T>(problem);
     const bool is_forward = function == Norm::rms || function == Norm::layer;
@@ -172,8 +186,10 @@ std::unique_ptr<Call> make_norm(Norm function, Element element, const Problem &p
 
 Problem draw_norm_problem(Random &random, std::size_t most) {
   NormProblem made;
-  const std::size_t kind = random.below(16), dense = random.below(70), few = random.below(6), many = random.below(40);
-  const std::size_t near_end = random.one_of<std::size_t>({64, 128, 256, 1024, 2048, 4096}) - 1 + random.below(3);
+  const std::size_t kind = random.below(16), dense = random.below(70), few = random.below(6),
+                    many = random.below(40);
+  const std::size_t near_end =
+      random.one_of<std::size_t>({64, 128, 256, 1024, 2048, 4096}) - 1 + random.below(3);
   made.cols = std::min(kind < 11 ? dense : kind < 14 ? near_end : random.below(2000), most);
   made.rows = std::min(random.one_in(4) ? many : few, most / std::max<std::size_t>(made.cols, 1));
   made.scale = random.one_of({1.0, 1.0, 0.125, -0.7, 0.0, 1e-30, 1e30});

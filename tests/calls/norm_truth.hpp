@@ -72,8 +72,7 @@ struct NormTruth : NormRow<Number<T>> {
 
  private:
   // With `adds`, the row is that of x + residual, rounded to the type.
-  static std::vector<Real> row_of(const NormValues<T> &values, std::size_t first, std::size_t n,
-                                  bool adds) {
+  static std::vector<Real> row_of(const NormValues<T> &values, std::size_t first, std::size_t n, bool adds) {
     std::vector<Real> row;
     for (std::size_t i = first; i < first + n; ++i) {
       T value = values.x[i];
@@ -126,7 +125,8 @@ struct NormAccuracyOf {
     for (std::size_t r = 0; r < wanted.rows; ++r) {
       const NormTruth<T> row(problem, values, is_layer, r, wanted.second);
       const Bits got = bits.subspan(r * wanted.cols, wanted.cols);
-      if (wanted.second && !is_sum(values, r * wanted.cols, bits.subspan((wanted.rows + r) * wanted.cols, wanted.cols)))
+      if (wanted.second &&
+          !is_sum(values, r * wanted.cols, bits.subspan((wanted.rows + r) * wanted.cols, wanted.cols)))
         worst.see(wrong, bound);
       const NormRowKind kind = kind_of<A>(row.given, wanted.eps, is_layer);
       if (kind != NormRowKind::accurate) worst.see(is_as_said(kind, row, values, got) ? 0 : wrong, bound);

@@ -42,7 +42,8 @@ void Operand::write_values() const {
       return;
     }
     for (std::size_t c = 0; c < sizes[3]; ++c)
-      std::memcpy(row + static_cast<std::ptrdiff_t>(c) * strides[3] * static_cast<std::ptrdiff_t>(size), from + c * size, size);
+      std::memcpy(row + static_cast<std::ptrdiff_t>(c) * strides[3] * static_cast<std::ptrdiff_t>(size),
+                  from + c * size, size);
   });
 }
 

@@ -94,7 +94,7 @@ struct Operand {
   Element element;
   Role role;
   Sizes4 sizes{1, 1, 1, 1};
-  void *pointer;                 // where the call has the address: a pointer of any type
+  void *pointer;                  // where the call has the address: a pointer of any type
   rapt_status missing = RAPT_OK;  // what a null pointer is; RAPT_OK: the call may go without the array
   // Where the call has the strides, or null.
   std::array<std::ptrdiff_t *, 4> stride_fields{};
@@ -102,7 +102,7 @@ struct Operand {
   rapt_status bad_stride = RAPT_OK;
   const char *replaces = "";  // the names of arrays that it may lie on exactly, with spaces around each
 
-  bool has_limits = false;  // the call looks at the elements, and refuses some
+  bool has_limits = false;                     // the call looks at the elements, and refuses some
   rapt_status bad_overlap = RAPT_BAD_OVERLAP;  // where it lies on an output, or as an output on another array
 
   // ---- what it holds: all elements without gaps, outermost dimension first. An output holds nothing.
@@ -110,14 +110,16 @@ struct Operand {
   std::optional<std::vector<std::size_t>> rows;  // of a matrix: those of the call, in its order; none: all
 
   // ---- where it lies
-  std::size_t slot = 0;   // whose offset and gap of the layout it has
-  Strides4 strides{};     // in elements; 0 repeats
+  std::size_t slot = 0;  // whose offset and gap of the layout it has
+  Strides4 strides{};    // in elements; 0 repeats
   unsigned char *data = nullptr;
   std::size_t block = 0;  // its memory, an index of the call
 
   bool is_written() const { return role == Role::output || role == Role::both || role == Role::scratch; }
   bool is_result() const { return role == Role::output || role == Role::both; }
-  bool is_empty() const { return (rows && rows->empty()) || sizes[0] == 0 || sizes[1] == 0 || sizes[2] == 0 || sizes[3] == 0; }
+  bool is_empty() const {
+    return (rows && rows->empty()) || sizes[0] == 0 || sizes[1] == 0 || sizes[2] == 0 || sizes[3] == 0;
+  }
   // The bytes from the first element to the end of the last.
   std::size_t extent() const;
   unsigned char *row(std::size_t i, std::size_t j, std::size_t k) const {

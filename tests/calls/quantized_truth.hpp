@@ -2,9 +2,9 @@
 // oracle, which follows the text of rapt.h.
 #pragma once
 
-#include "oracle/quantized_linear.hpp"
-#include "calls/quantized_values.hpp"
 #include "calls/linear_truth.hpp"
+#include "calls/quantized_values.hpp"
+#include "oracle/quantized_linear.hpp"
 
 namespace rapt::validate {
 

@@ -36,14 +36,16 @@ class RopeCall final : public Call {
     Operand &x = add_tensor("x", element_of<T>, 0, &x_, "x_strides", o_.x_strides, RAPT_BAD_X);
     std::vector<T> part;
     for (std::size_t row = 0; row < shape_.batch * shape_.heads; ++row) {
-      const auto begin = values.x.begin() + static_cast<std::ptrdiff_t>((row * shape_.rows + first_) * shape_.cols);
+      const auto begin =
+          values.x.begin() + static_cast<std::ptrdiff_t>((row * shape_.rows + first_) * shape_.cols);
       part.insert(part.end(), begin, begin + static_cast<std::ptrdiff_t>(tokens_ * shape_.cols));
     }
     x.hold(std::span<const T>(part));
     Operand &y = add_tensor("y", element_of<T>, 2, &y_, "y_strides", o_.y_strides, RAPT_BAD_Y);
     y.role = Role::output;
     y.replaces = "x";
-    Operand &frequencies = add("frequencies", Element::f64, {1, 1, 1, shape_.turned() / 2}, 1, &o_.frequencies);
+    Operand &frequencies =
+        add("frequencies", Element::f64, {1, 1, 1, shape_.turned() / 2}, 1, &o_.frequencies);
     frequencies.missing = RAPT_BAD_FREQUENCIES;
     frequencies.has_limits = true;
     frequencies.hold(std::span(values.frequencies));
@@ -56,11 +58,14 @@ class RopeCall final : public Call {
     const Range items{0, shape_.batch}, heads{0, shape_.heads}, tokens{0, tokens_};
     if (shape_.turned() == 0) return status;
     if (calls == Calls::by_sequence) {
-      for (std::size_t b = shape_.batch; b-- > 0 && status == RAPT_OK;) status = run_part({b, b + 1}, heads, tokens);
+      for (std::size_t b = shape_.batch; b-- > 0 && status == RAPT_OK;)
+        status = run_part({b, b + 1}, heads, tokens);
     } else if (calls == Calls::task_by_task) {
-      for (std::size_t h = shape_.heads; h-- > 0 && status == RAPT_OK;) status = run_part(items, {h, h + 1}, tokens);
+      for (std::size_t h = shape_.heads; h-- > 0 && status == RAPT_OK;)
+        status = run_part(items, {h, h + 1}, tokens);
     } else if (calls == Calls::query_by_query) {
-      for (std::size_t t = tokens_; t-- > 0 && status == RAPT_OK;) status = run_part(items, heads, {t, t + 1});
+      for (std::size_t t = tokens_; t-- > 0 && status == RAPT_OK;)
+        status = run_part(items, heads, {t, t + 1});
     } else {
       status = rapt_rope(x_, y_, given(o_));
     }
@@ -72,18 +77,23 @@ class RopeCall final : public Call {
     const bool in_f64 = operands().empty() || operands()[0].element == Element::f64;
     const double least = in_f64 ? 0x1p-1022 : 0x1p-126;
     if (shape_.turned() == 0) return;
-    limits.past("size", o_.size, RAPT_BAD_OPTIONS_SIZE, {0, sizeof o_ - 8, sizeof o_ - 1, sizeof o_ + 1, sizeof o_ + 8, SIZE_MAX});
+    limits.past("size", o_.size, RAPT_BAD_OPTIONS_SIZE,
+                {0, sizeof o_ - 8, sizeof o_ - 1, sizeof o_ + 1, sizeof o_ + 8, SIZE_MAX});
     limits.past("type", o_.type, RAPT_BAD_TYPE, {RAPT_I8, RAPT_I4, RAPT_U4, 100, ~0u});
     limits.past("layout", o_.layout, RAPT_BAD_LAYOUT, {2, -1, INT32_MAX, INT32_MIN});
     limits.past("batch", o_.batch, RAPT_BAD_SHAPE, {0});
     limits.past("heads", o_.heads, RAPT_BAD_SHAPE, {0});
     limits.past("head_dim", o_.head_dim, RAPT_BAD_SHAPE, {0});
-    limits.past("rotary_dim", o_.rotary_dim, RAPT_BAD_ROTARY_DIM, {1, shape_.turned() - 1, shape_.cols / 2 * 2 + 2, SIZE_MAX - 1});
+    limits.past("rotary_dim", o_.rotary_dim, RAPT_BAD_ROTARY_DIM,
+                {1, shape_.turned() - 1, shape_.cols / 2 * 2 + 2, SIZE_MAX - 1});
     limits.at("attention_factor", o_.attention_factor, {least, -least});
-    limits.past("attention_factor", o_.attention_factor, RAPT_BAD_ATTENTION_FACTOR, {nan, infinity, -infinity, least / 1.5});
-    if (!in_f64) limits.past("attention_factor", o_.attention_factor, RAPT_BAD_ATTENTION_FACTOR, {0x1p128, 1e-300});
+    limits.past("attention_factor", o_.attention_factor, RAPT_BAD_ATTENTION_FACTOR,
+                {nan, infinity, -infinity, least / 1.5});
+    if (!in_f64)
+      limits.past("attention_factor", o_.attention_factor, RAPT_BAD_ATTENTION_FACTOR, {0x1p128, 1e-300});
     limits.at("backward", o_.backward, {0, 1, -1, 256});
-    limits.past("tokens", o_.tokens, only(RAPT_BAD_SIZE) | only(RAPT_BAD_POSITIONS) | strides_of_tokens(), {SIZE_MAX / 8, SIZE_MAX});
+    limits.past("tokens", o_.tokens, only(RAPT_BAD_SIZE) | only(RAPT_BAD_POSITIONS) | strides_of_tokens(),
+                {SIZE_MAX / 8, SIZE_MAX});
     if (!has_work()) return;
     add_strides(limits, "x_strides", o_.x_strides, RAPT_BAD_X_STRIDES);
     add_strides(limits, "y_strides", o_.y_strides, RAPT_BAD_Y_STRIDES);
@@ -98,8 +108,8 @@ class RopeCall final : public Call {
     std::size_t count() const { return end - first; }
   };
 
-  Operand &add_tensor(const char *name, Element element, std::size_t slot, void *pointer, const char *strides_name,
-                      rapt_strides &strides, rapt_status missing) {
+  Operand &add_tensor(const char *name, Element element, std::size_t slot, void *pointer,
+                      const char *strides_name, rapt_strides &strides, rapt_status missing) {
     Operand &added = add(name, element, {shape_.batch, shape_.heads, tokens_, shape_.cols}, slot, pointer);
     added.missing = missing;
     added.stride_fields = {&strides.batch, &strides.head, &strides.token};
@@ -110,7 +120,8 @@ class RopeCall final : public Call {
   // Between two sequences lie numbers that no call may look at.
   void add_positions(const std::vector<std::int64_t> &values) {
     const bool is_shared = shape_.positions == RopePositions::shared;
-    Operand &added = add("positions", Element::i64, {1, 1, is_shared ? 1 : shape_.batch, tokens_}, 1, &o_.positions);
+    Operand &added =
+        add("positions", Element::i64, {1, 1, is_shared ? 1 : shape_.batch, tokens_}, 1, &o_.positions);
     added.has_limits = true;
     std::vector<std::int64_t> part;
     for (std::size_t b = 0; b < added.sizes[2]; ++b) {
@@ -132,17 +143,20 @@ class RopeCall final : public Call {
     o_.heads = heads.count();
     o_.tokens = tokens.count();
     if (shape_.positions == RopePositions::counted)
-      o_.first_position = static_cast<std::int64_t>(shape_.first_position) + static_cast<std::int64_t>(first_ + tokens.first);
+      o_.first_position =
+          static_cast<std::int64_t>(shape_.first_position) + static_cast<std::int64_t>(first_ + tokens.first);
   }
   rapt_status run_part(Range items, Range heads, Range tokens) {
     const rapt_rope_options whole = o_;
     set_part(items, heads, tokens);
     if (o_.positions) {
       const std::ptrdiff_t stride = o_.positions_stride == RAPT_REPEAT ? 0 : o_.positions_stride;
-      o_.positions += static_cast<std::ptrdiff_t>(items.first) * stride + static_cast<std::ptrdiff_t>(tokens.first);
+      o_.positions +=
+          static_cast<std::ptrdiff_t>(items.first) * stride + static_cast<std::ptrdiff_t>(tokens.first);
     }
     const Operand &x = operands()[0], &y = operands()[1];
-    const rapt_status status = rapt_rope(x.row(items.first, heads.first, tokens.first), y.row(items.first, heads.first, tokens.first), &o_);
+    const rapt_status status = rapt_rope(x.row(items.first, heads.first, tokens.first),
+                                         y.row(items.first, heads.first, tokens.first), &o_);
     o_ = whole;
     return status;
   }
@@ -165,7 +179,9 @@ class RopeCall final : public Call {
       const bool is_alone = (counts[0] > 1) + (counts[1] > 1) + (counts[2] > 1) == 1;
       if (!is_alone) limits.add({name, only(bad), [set] { set(0); }});
       limits.add({name, only(bad), [set] { set(-1); }});
-      const auto too_far = PTRDIFF_MAX / static_cast<std::ptrdiff_t>(counts[i] - 1) / static_cast<std::ptrdiff_t>(size_of(operands()[0].element)) + 1;
+      const auto too_far = PTRDIFF_MAX / static_cast<std::ptrdiff_t>(counts[i] - 1) /
+                               static_cast<std::ptrdiff_t>(size_of(operands()[0].element)) +
+                           1;
       limits.add({name, only(RAPT_BAD_SIZE), [set, too_far] { set(too_far); }});
       if (bad == RAPT_BAD_Y_STRIDES) limits.add({name, only(bad), [set] { set(RAPT_REPEAT); }});
     }
@@ -173,24 +189,31 @@ class RopeCall final : public Call {
   // Rows of y may not meet.
   void add_overlapping_rows(Limits &limits) {
     const auto cols = static_cast<std::ptrdiff_t>(shape_.cols);
-    const std::ptrdiff_t rows = static_cast<std::ptrdiff_t>(tokens_), heads = static_cast<std::ptrdiff_t>(shape_.heads);
+    const std::ptrdiff_t rows = static_cast<std::ptrdiff_t>(tokens_),
+                         heads = static_cast<std::ptrdiff_t>(shape_.heads);
     if (tokens_ > 1)
-      limits.add({"y_strides", only(RAPT_BAD_Y_STRIDES), [=, this] { o_.y_strides = {heads * rows * cols, rows * cols, cols - 1}; }});
+      limits.add({"y_strides", only(RAPT_BAD_Y_STRIDES), [=, this] {
+                    o_.y_strides = {heads * rows * cols, rows * cols, cols - 1};
+                  }});
     if (heads > 1)
-      limits.add({"y_strides", only(RAPT_BAD_Y_STRIDES), [=, this] { o_.y_strides = {heads * rows * cols, rows * cols - 1, cols}; }});
+      limits.add({"y_strides", only(RAPT_BAD_Y_STRIDES), [=, this] {
+                    o_.y_strides = {heads * rows * cols, rows * cols - 1, cols};
+                  }});
   }
   void add_frequencies(Limits &limits) {
     const std::size_t last = shape_.turned() / 2 - 1;
     for (const double value : {1024.0, -1024.0})
       limits.add({"frequencies", 0, [=, this] { set_value("frequencies", last, value); }});
     for (const double value : {std::nextafter(1024, 1025), -1025.0, infinity, -infinity, nan})
-      limits.add({"frequencies", only(RAPT_BAD_FREQUENCIES), [=, this] { set_value("frequencies", last, value); }});
+      limits.add(
+          {"frequencies", only(RAPT_BAD_FREQUENCIES), [=, this] { set_value("frequencies", last, value); }});
   }
   void add_positions(Limits &limits) {
     const auto tokens = static_cast<std::ptrdiff_t>(tokens_);
     if (!o_.positions) {
       limits.at("first_position", o_.first_position, {-farthest, farthest - tokens + 1});
-      limits.past("first_position", o_.first_position, RAPT_BAD_POSITIONS, {-farthest - 1, farthest - tokens + 2, INT64_MIN, INT64_MAX});
+      limits.past("first_position", o_.first_position, RAPT_BAD_POSITIONS,
+                  {-farthest - 1, farthest - tokens + 2, INT64_MIN, INT64_MAX});
       limits.past("positions_stride", o_.positions_stride, RAPT_BAD_POSITIONS, {1, -1, tokens, RAPT_REPEAT});
       return;
     }
@@ -202,7 +225,8 @@ class RopeCall final : public Call {
     const std::size_t last = operands().back().sizes[2] * tokens_ - 1;
     for (const std::int64_t value : {farthest, -farthest})
       limits.add({"positions", 0, [=, this] { set_value("positions", last, value); }});
-    for (const std::int64_t value : {farthest + 1, -farthest - 1, std::int64_t{INT64_MIN}, std::int64_t{INT64_MAX}})
+    for (const std::int64_t value :
+         {farthest + 1, -farthest - 1, std::int64_t{INT64_MIN}, std::int64_t{INT64_MAX}})
       limits.add({"positions", only(RAPT_BAD_POSITIONS), [=, this] { set_value("positions", last, value); }});
   }
 

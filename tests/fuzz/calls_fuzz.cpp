@@ -24,10 +24,11 @@ struct Running {
 } running;
 
 [[noreturn]] void finding(const char *what) {
-  std::fprintf(stderr, "FINDING: %s on %s: %s\n  %s\n  past a limit: %s\n", running.kernel->name, rapt_active_isa(), what,
-               to_text(*running.drawn).c_str(), running.limit);
+  std::fprintf(stderr, "FINDING: %s on %s: %s\n  %s\n  past a limit: %s\n", running.kernel->name,
+               rapt_active_isa(), what, to_text(*running.drawn).c_str(), running.limit);
   for (const Operand &operand : running.call->operands()) {
-    std::fprintf(stderr, "  %s: %zu bytes at %p\n", operand.name, operand.extent(), static_cast<void *>(operand.data));
+    std::fprintf(stderr, "  %s: %zu bytes at %p\n", operand.name, operand.extent(),
+                 static_cast<void *>(operand.data));
   }
   std::fflush(stderr);
   std::abort();

@@ -6,9 +6,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "calls/linear_values.hpp"
 #include "calls/rope.hpp"
 #include "support/attention_data.hpp"
-#include "calls/linear_values.hpp"
 #include "support/remembered.hpp"
 
 namespace rapt::test {

@@ -1,11 +1,11 @@
 #include "validate/accuracy.hpp"
 
+#include "calls/linear_truth.hpp"
 #include "calls/norm_truth.hpp"
+#include "calls/quantized_truth.hpp"
 #include "calls/rope_truth.hpp"
 #include "validate/accuracy_attention.hpp"
 #include "validate/accuracy_integer_rows.hpp"
-#include "calls/linear_truth.hpp"
-#include "calls/quantized_truth.hpp"
 #include "validate/accuracy_softmax.hpp"
 #include "validate/accuracy_vectors.hpp"
 

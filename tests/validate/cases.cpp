@@ -5,10 +5,10 @@
 #include <limits>
 #include <span>
 
+#include "calls/linear_problems.hpp"
 #include "calls/rope.hpp"
 #include "support/attention_problems.hpp"
 #include "support/case_text.hpp"
-#include "calls/linear_problems.hpp"
 #include "support/options.hpp"
 #include "validate/directed_cases.hpp"
 
