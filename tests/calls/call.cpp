@@ -105,7 +105,7 @@ void Call::place(const Layout &layout) {
     const std::size_t size = size_of(operand.element);
     operand.block = blocks_.size();
     add_block(operand.extent(), layout.placement, layout.offset[operand.slot] / size * size);
-    operand.data = blocks_.back().data;
+    operand.data = blocks_.back().data + operand.lead();
   }
   for (Operand &operand : operands_) {
     if (const Operand *const input = replaced_by(operand, layout)) {
@@ -122,7 +122,7 @@ void Call::place_together(std::size_t bytes, Placement placement, std::span<cons
   for (std::size_t i = 0; i < operands_.size(); ++i) {
     if (operands_[i].role == Role::aside) continue;
     operands_[i].block = blocks_.size() - 1;
-    operands_[i].data = blocks_.back().data + at[i];
+    operands_[i].data = blocks_.back().data + at[i] + operands_[i].lead();
   }
   refill();
 }
@@ -132,8 +132,8 @@ void Call::place_near(std::size_t moved, std::size_t fixed, std::ptrdiff_t dista
   const std::size_t room = aligned(a.extent());
   a.block = b.block = blocks_.size();
   add_block(aligned(2 * room + b.extent()), Placement::ends_at_guard, 0);
-  b.data = blocks_.back().data + room;
-  a.data = b.data + distance;
+  b.data = blocks_.back().data + room + b.lead();
+  a.data = b.lowest() + distance + a.lead();
   refill();
 }
 
@@ -180,7 +180,7 @@ void Call::bind() {
     void *const address =
         is_short_ && operand.is_empty() && operand.missing != RAPT_OK ? nullptr : operand.data;
     std::memcpy(operand.pointer, &address, sizeof address);
-    const bool is_default = is_short_ && !operand.has_gaps();
+    const bool is_default = is_short_ && operand.has_default_stride && !operand.has_gaps();
     for (std::size_t i = 0; i < 4; ++i) {
       if (!operand.stride_fields[i]) continue;
       const bool repeats = operand.strides[i] == 0 && operand.sizes[i] > 1 && !operand.is_empty();
@@ -193,14 +193,14 @@ void Call::take(std::vector<std::uint64_t> &bits) {
   for (const Operand &operand : operands_) {
     Block &block = blocks_[operand.block];
     if (operand.role == Role::scratch && operand.extent() > 0)
-      std::memcpy(block.image.data() + (operand.data - block.data), operand.data, operand.extent());
+      std::memcpy(block.image.data() + (operand.lowest() - block.data), operand.lowest(), operand.extent());
     if (!operand.is_result()) continue;
+    const std::size_t first = bits.size();
     with_type_of(operand.element, [&]<class T>(T) {
       operand.each_row_of_call([&](const unsigned char *row) {
         for (std::size_t c = 0; c < operand.sizes[3]; ++c) {
           T value;
-          const unsigned char *const at = row + static_cast<std::ptrdiff_t>(c) * operand.strides[3] *
-                                                    static_cast<std::ptrdiff_t>(sizeof value);
+          const unsigned char *const at = row + static_cast<std::ptrdiff_t>(c) * operand.strides[3] * static_cast<std::ptrdiff_t>(sizeof value);
           std::memcpy(&value, at, sizeof value);
           if constexpr (std::is_integral_v<T>) {
             bits.push_back(static_cast<std::uint64_t>(value));
@@ -211,7 +211,11 @@ void Call::take(std::vector<std::uint64_t> &bits) {
         }
       });
     });
+    const std::size_t of_copy = (bits.size() - first) / operand.copies;
+    for (std::size_t i = first + of_copy; i < bits.size(); ++i) copies_differ_ = copies_differ_ || bits[i] != bits[i - of_copy];
+    bits.resize(first + of_copy);
   }
+  if (returned_) bits.push_back(*returned_);
 }
 
 Call::Overlaps Call::overlaps() const {
@@ -223,7 +227,7 @@ Call::Overlaps Call::overlaps() const {
         continue;
       if (output.is_empty() || other.is_empty()) continue;
       if (lies_exactly(output, other) && is_word_of(other.name, output.replaces)) continue;
-      if (output.data >= other.data + other.extent() || other.data >= output.data + output.extent()) continue;
+      if (output.lowest() >= other.lowest() + other.extent() || other.lowest() >= output.lowest() + output.extent()) continue;
       const bool is_sure =
           has_work() && share_elements(output, other);  // without work, the library looks at few arrays
       (is_sure ? found.elements : found.gaps) |=
@@ -234,6 +238,7 @@ Call::Overlaps Call::overlaps() const {
 }
 
 const char *Call::touched() const {
+  if (copies_differ_) return "a row that is not the row that it copies";
   for (const Block &block : blocks_) {
     const bool is_same = block.bytes == 0 || std::memcmp(block.data, block.image.data(), block.bytes) == 0;
     if (block.slot->surroundings_intact() && is_same) continue;

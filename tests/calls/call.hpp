@@ -5,11 +5,13 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "calls/limits.hpp"
 #include "calls/operand.hpp"
+#include "support/bits.hpp"
 #include "support/guarded_slot.hpp"
 #include "support/problem.hpp"
 
@@ -37,14 +39,17 @@ class Call {
 
   // Makes the call, or several for parts of it.
   virtual rapt_status run() = 0;
-  // The struct of its options.
-  virtual const char *options() const = 0;
+  // The struct of its options, or null.
+  virtual const char *options() const { return nullptr; }
+  virtual bool needs_options() const { return options() != nullptr; }
+  // Whether the library looks for mistakes: simple functions return no status.
+  virtual bool has_status() const { return true; }
   // What the other functions return that take the same arguments, or some of them. They write nothing that is a result.
   virtual std::vector<rapt_status> elsewhere(Where) { return {}; }
   // Whether functions that undo the work give back what it was made of. Of a call that has been made.
   virtual bool can_be_undone() const { return true; }
   // Adds what the fields may be that are not of an operand.
-  virtual void add_limits(Limits &limits) = 0;
+  virtual void add_limits(Limits &) {}
 
   // Puts each operand next to a guard page. An output may take the place of an input.
   void place(const Layout &layout);
@@ -91,6 +96,15 @@ class Call {
     return has_options_ ? &options : nullptr;
   }
   std::deque<Operand> &all() { return operands_; }
+  // A number that the function returned, which is the last result.
+  template <class T>
+  void returned(T value) {
+    if constexpr (std::is_integral_v<T>) {
+      returned_ = static_cast<std::uint64_t>(value);
+    } else {
+      returned_ = canonical_bits(value);
+    }
+  }
   // Inverts the bits of a byte.
   void spoil(Operand &operand, std::size_t at);
 
@@ -113,6 +127,8 @@ class Call {
   bool is_short_, has_options_ = true;
   std::deque<Operand> operands_;
   std::vector<Block> blocks_;
+  std::optional<std::uint64_t> returned_;
+  bool copies_differ_ = false;
   std::vector<std::pair<const Operand *, std::size_t>> spoilt_;  // bytes
 };
 

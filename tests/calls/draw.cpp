@@ -6,6 +6,7 @@
 #include "calls/linear_problems.hpp"
 #include "calls/norm.hpp"
 #include "calls/rope.hpp"
+#include "calls/softmax.hpp"
 #include "support/options.hpp"
 
 namespace rapt::test {
@@ -24,6 +25,14 @@ Case draw_case(Random &random, const KernelCase &kernel, std::size_t most) {
       const bool in_i8 = std::strstr(kernel.name, "_i8") != nullptr;
       const Problem problem = draw_quantized_problem(random, 20 * most, in_i8);
       return {problem, draw_linear_layout(random, kernel.traits.element_size)};
+    }
+    case Family::softmax: {
+      const Problem problem = draw_softmax_problem(random, most);
+      return {problem, draw_layout(random, kernel.traits.element_size)};
+    }
+    case Family::softmax_backward: {
+      const Problem problem = draw_softmax_backward_problem(random, most);
+      return {problem, draw_layout(random, kernel.traits.element_size)};
     }
     case Family::rope: {
       const Problem problem = draw_rope_problem(random, most);

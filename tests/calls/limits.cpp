@@ -26,8 +26,14 @@ void add_row_stride(const Operand &operand, Limits &limits) {
     limits.at(operand.stride_name, stride, {0, 1, -5, PTRDIFF_MAX, PTRDIFF_MIN});
     return;
   }
-  if (!operand.has_gaps()) limits.at(operand.stride_name, stride, {0, cols});
-  limits.past(operand.stride_name, stride, operand.bad_stride, {-1, -cols - 1, PTRDIFF_MIN});
+  if (!operand.has_gaps()) limits.at(operand.stride_name, stride, {operand.has_default_stride ? 0 : cols, cols});
+  if (!operand.has_default_stride && cols > 0) limits.past(operand.stride_name, stride, operand.bad_stride, {0});
+  limits.past(operand.stride_name, stride, operand.bad_stride, {-1, -cols - 1});
+  if (operand.may_repeat) {
+    limits.at(operand.stride_name, stride, {RAPT_REPEAT});
+  } else {
+    limits.past(operand.stride_name, stride, operand.bad_stride, {PTRDIFF_MIN});
+  }
   if (cols == 0) return;
   if (cols > 1) limits.past(operand.stride_name, stride, operand.bad_stride, {cols - 1});
   const auto farthest =
@@ -60,8 +66,9 @@ std::vector<Limit> Call::limits() {
   Limits all;
   add_limits(all);
   all.are_of(Where::options);
-  all.add({"options", only(RAPT_BAD_OPTIONS), [this] { has_options_ = false; }});
+  if (needs_options()) all.add({"options", only(RAPT_BAD_OPTIONS), [this] { has_options_ = false; }});
   all.are_of(Where::call);
+  if (!has_status()) return all.take();
   for (std::size_t i = 0; i < operands_.size(); ++i) {
     if (operands_[i].role == Role::aside) continue;
     add_pointer(*this, operands_[i], all);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "calls/shapes.hpp"
 #include "support/options.hpp"
 #include "support/problem_data.hpp"
 
@@ -186,23 +187,10 @@ std::unique_ptr<Call> make_norm(Norm function, Element element, const Problem &p
 
 Problem draw_norm_problem(Random &random, std::size_t most) {
   NormProblem made;
-  const std::size_t kind = random.below(16), dense = random.below(70), few = random.below(6),
-                    many = random.below(40);
-  const std::size_t near_end =
-      random.one_of<std::size_t>({64, 128, 256, 1024, 2048, 4096}) - 1 + random.below(3);
-  made.cols = std::min(kind < 11 ? dense : kind < 14 ? near_end : random.below(2000), most);
-  made.rows = std::min(random.one_in(4) ? many : few, most / std::max<std::size_t>(made.cols, 1));
+  draw_rows(random, most, made);
   made.scale = random.one_of({1.0, 1.0, 0.125, -0.7, 0.0, 1e-30, 1e30});
-  if (made.rows > 0 && random.one_in(4)) {
-    made.window.first = random.below(made.rows);
-    made.window.count = 1 + random.below(made.rows - made.window.first);
-  }
   draw(random, made);
-  Problem problem;
-  problem.input = all_input_classes[random.below(std::size(all_input_classes))];
-  problem.seed = random.below(1u << 24);
-  problem.of = made;
-  return problem;
+  return with_numbers(random, made);
 }
 
 }  // namespace rapt::test

@@ -1,12 +1,21 @@
 #include "calls/operand.hpp"
 
+#include <cstdlib>
+
 namespace rapt::test {
 
 std::size_t Operand::extent() const {
   if (is_empty()) return 0;
   std::size_t last = 0;
-  for (std::size_t i = 0; i < 4; ++i) last += (sizes[i] - 1) * static_cast<std::size_t>(strides[i]);
+  for (std::size_t i = 0; i < 4; ++i) last += (sizes[i] - 1) * static_cast<std::size_t>(std::abs(strides[i]));
   return (last + 1) * size_of(element);
+}
+
+std::size_t Operand::lead() const {
+  if (is_empty()) return 0;
+  std::size_t elements = 0;
+  for (std::size_t i = 0; i < 4; ++i) elements += strides[i] < 0 ? (sizes[i] - 1) * static_cast<std::size_t>(-strides[i]) : 0;
+  return elements * size_of(element);
 }
 
 void Operand::set_rows_apart(std::size_t gap) {

@@ -99,6 +99,8 @@ struct Operand {
   // Where the call has the strides, or null.
   std::array<std::ptrdiff_t *, 4> stride_fields{};
   const char *stride_name = "";
+  bool has_default_stride = true;  // 0 means contiguous
+  bool may_repeat = false;         // RAPT_REPEAT means one row for all
   rapt_status bad_stride = RAPT_OK;
   const char *replaces = "";  // the names of arrays that it may lie on exactly, with spaces around each
 
@@ -111,6 +113,7 @@ struct Operand {
 
   // ---- where it lies
   std::size_t slot = 0;  // whose offset and gap of the layout it has
+  std::size_t copies = 1;  // rows of a matrix repeat so often, and the results of all copies must be equal
   Strides4 strides{};    // in elements; 0 repeats
   unsigned char *data = nullptr;
   std::size_t block = 0;  // its memory, an index of the call
@@ -120,8 +123,10 @@ struct Operand {
   bool is_empty() const {
     return (rows && rows->empty()) || sizes[0] == 0 || sizes[1] == 0 || sizes[2] == 0 || sizes[3] == 0;
   }
-  // The bytes from the first element to the end of the last.
+  // The bytes from the lowest element to the end of the highest, and of those from the lowest to the first.
   std::size_t extent() const;
+  std::size_t lead() const;
+  unsigned char *lowest() const { return data - lead(); }
   unsigned char *row(std::size_t i, std::size_t j, std::size_t k) const {
     return data + (static_cast<std::ptrdiff_t>(i) * strides[0] + static_cast<std::ptrdiff_t>(j) * strides[1] +
                    static_cast<std::ptrdiff_t>(k) * strides[2]) *

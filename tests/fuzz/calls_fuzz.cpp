@@ -90,7 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *bytes, std::size_t siz
   const std::unique_ptr<Call> call = kernel.make(drawn.problem, drawn.layout);
   running = {&kernel, &drawn, call.get(), "none"};
   call->place(drawn.layout);
-  if (is_together) draw_places(random, *call);
+  if (is_together && call->has_status()) draw_places(random, *call);
   const std::vector<Limit> limits = call->limits();
   Statuses must_fail = 0, may_fail = 0;
   if (is_past_limit && !limits.empty()) {

@@ -3,10 +3,10 @@
 #include "calls/linear.hpp"
 #include "calls/norm.hpp"
 #include "calls/rope.hpp"
+#include "calls/softmax.hpp"
 #include "support/attention_backward_case.hpp"
 #include "support/attention_case.hpp"
 #include "support/integer_rows_cases.hpp"
-#include "support/softmax_cases.hpp"
 #include "support/vector_cases.hpp"
 
 namespace rapt::test {
@@ -49,6 +49,30 @@ struct AttentionBackward {
 
   static Outcome run(const Problem &problem, const Layout &layout) {
     return run_attention_backward<T>(problem, layout);
+  }
+};
+
+template <class T, Rows function>
+struct SoftmaxOf {
+  static constexpr Family family = Family::softmax;
+
+  static std::unique_ptr<Call> make(const Problem &problem, const Layout &layout) {
+    return make_softmax<T>(function, problem, layout);
+  }
+};
+template <class T>
+using Softmax = SoftmaxOf<T, Rows::softmax>;
+template <class T>
+using LogSoftmax = SoftmaxOf<T, Rows::log_softmax>;
+template <class T>
+using Logsumexp = SoftmaxOf<T, Rows::logsumexp>;
+
+template <class T>
+struct SoftmaxBackward {
+  static constexpr Family family = Family::softmax_backward;
+
+  static std::unique_ptr<Call> make(const Problem &problem, const Layout &layout) {
+    return make_softmax_backward<T>(problem, layout);
   }
 };
 
