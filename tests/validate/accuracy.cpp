@@ -6,7 +6,7 @@
 #include "calls/rope_truth.hpp"
 #include "validate/accuracy_attention.hpp"
 #include "validate/accuracy_integer_rows.hpp"
-#include "validate/accuracy_softmax.hpp"
+#include "calls/softmax_truth.hpp"
 #include "validate/accuracy_vectors.hpp"
 
 namespace rapt::validate {

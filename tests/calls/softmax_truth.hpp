@@ -1,16 +1,26 @@
-// Measures the accuracy of softmax, log_softmax, logsumexp and softmax_backward.
+// What softmax, log_softmax, logsumexp and softmax_backward should give: the exact numbers, and the special values of rapt.h.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "validate/accuracy_parts.hpp"
 
 namespace rapt::validate {
 
+// What rapt.h says of a row: only regular ones have accuracy.
+enum class RowKind { regular, nothing_visible, all_minus_infinity, not_a_number };
+
+// The log-sum-exp of these is the sink, or -inf without one.
+inline bool is_empty(RowKind kind) { return kind == RowKind::nothing_visible || kind == RowKind::all_minus_infinity; }
+
 // Holds the exact scores of one row, and its log-sum-exp in two parts.
 struct ScoreRow {
   std::vector<Real> score;    // -inf where excluded
-  bool regular = false;       // some visible score is finite, and none is NaN or +inf
+  std::vector<bool> visible;
+  RowKind kind = RowKind::regular;
+  bool may_overflow = false;  // a score may be beyond the type's range
+  Real sink = 0;
   Real max = 0, log_sum = 0;  // log-sum-exp is max + log_sum
 };
 
@@ -77,11 +87,14 @@ class ScoreRows {
     const SoftmaxOptions &wanted = options();
     ScoreRow made;
     made.max = -infinity;
-    bool finite = true;
+    bool finite = true, any_visible = false;
     for (std::size_t c = 0; c < problem_.cols; ++c) {
       Real score = -infinity;
-      if (visible(r, c)) {
+      made.visible.push_back(visible(r, c));
+      any_visible = any_visible || made.visible.back();
+      if (made.visible.back()) {
         score = scale_ * Real{x_[r * problem_.cols + c]};
+        made.may_overflow = made.may_overflow || (std::isfinite(score) && std::fabs(score) > std::numeric_limits<T>::max() / Real{4});
         if (!wanted.null && wanted.softcap != 0) {
           const Real cap = static_cast<Real>(wanted.softcap);
           score = cap * std::tanh(score / cap);
@@ -95,9 +108,12 @@ class ScoreRows {
       made.max = std::max(made.max, score);
     }
     const bool has_sink = wanted.sinks && !wanted.null;
-    const Real sink = has_sink ? Real{values_.sinks[r]} : -infinity;
-    made.regular = finite && made.max > -infinity && sink < infinity;
-    if (!made.regular) return made;
+    const Real sink = made.sink = has_sink ? Real{values_.sinks[r]} : -infinity;
+    made.kind = !any_visible                                 ? RowKind::nothing_visible
+                : !finite || !(sink < infinity)              ? RowKind::not_a_number
+                : made.max == -infinity && sink == -infinity ? RowKind::all_minus_infinity
+                                                             : RowKind::regular;
+    if (made.kind != RowKind::regular) return made;
     made.max = std::max(made.max, sink);
     Sum sum;
     for (const Real score : made.score) sum.add(std::exp(score - made.max));
@@ -119,15 +135,29 @@ inline bool scores_are_moderate(const Problem &problem) {
 }
 
 // Calls judge_row(row, bits of the row's results, rounding error of a score, worst) for each regular row.
+//
+// Excluded elements are `excluded` in every row, and rows of -inf too, where the options say so. A log-sum-exp has none.
 template <class T, class JudgeRow>
-Judgement judge_rows(const Problem &problem, Bits bits, std::size_t width, JudgeRow &&judge_row) {
-  if (!scores_are_moderate(problem) || problem.rows() == 0 || problem.cols() == 0) return {};
+Judgement judge_rows(const Problem &problem, Bits bits, std::size_t width, std::optional<Real> excluded, double bound, JudgeRow &&judge_row) {
+  if (problem.rows() == 0 || problem.cols() == 0) return {};
   const ScoreRows<T> scores(problem);
-  if (!is_ordinary(scores.scale())) return {};
+  const bool is_accurate = scores_are_moderate(problem) && is_ordinary(scores.scale());
   Worst worst;
   for (std::size_t r = 0; r < problem.rows(); ++r) {
     const ScoreRow row = scores.row(r);
-    if (row.regular) judge_row(row, bits.subspan(r * width, width), scores.rounding(), worst);
+    const Bits got = bits.subspan(r * width, width);
+    const bool is_excluded = row.kind == RowKind::nothing_visible ||
+                             (row.kind == RowKind::all_minus_infinity && !scores.options().null && scores.options().empty_rows_are_zero);
+    const Real sum = value_of<T>(got[0]);
+    if (!excluded && row.kind == RowKind::not_a_number && !row.may_overflow && !std::isnan(sum)) worst.see(wrong, bound);
+    if (!excluded && is_empty(row.kind) && !(sum == row.sink || (std::isnan(sum) && std::isnan(row.sink)))) worst.see(wrong, bound);
+    for (std::size_t c = 0; excluded && c < width; ++c) {
+      const Real value = value_of<T>(got[c]);
+      const bool is_as_said = is_excluded || !row.visible[c] ? value == *excluded && std::signbit(value) == std::signbit(*excluded)
+                              : row.kind == RowKind::regular || row.may_overflow || std::isnan(value);
+      if (!is_as_said) worst.see(wrong, bound);
+    }
+    if (row.kind == RowKind::regular && is_accurate) judge_row(row, got, scores.rounding(), worst);
   }
   return worst.judgement;
 }
@@ -152,7 +182,7 @@ struct SoftmaxAccuracy {
   static Judgement judge(const Problem &problem, Bits bits) {
     constexpr Real smallest = std::numeric_limits<Number<T>>::min();
     return judge_rows<T>(
-        problem, bits, problem.cols(), [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
+        problem, bits, problem.cols(), 0, bound, [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
           const double allowed = bound + 2 * rounding;
           for (std::size_t c = 0; c < got.size(); ++c) {
             const Real exact = std::exp(row.score[c] - row.max - row.log_sum);
@@ -177,7 +207,8 @@ struct LogSoftmaxAccuracy {
 
   static Judgement judge(const Problem &problem, Bits bits) {
     return judge_rows<T>(
-        problem, bits, problem.cols(), [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
+        problem, bits, problem.cols(), -std::numeric_limits<Real>::infinity(), bound,
+        [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
           for (std::size_t c = 0; c < got.size(); ++c) {
             const Real exact = row.score[c] - row.max - row.log_sum, log = value_of<T>(got[c]);
             const bool is_excluded = !std::isfinite(exact);
@@ -194,7 +225,7 @@ struct LogsumexpAccuracy {
   static constexpr double bound = log_bound<T>;
 
   static Judgement judge(const Problem &problem, Bits bits) {
-    return judge_rows<T>(problem, bits, 1, [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
+    return judge_rows<T>(problem, bits, 1, std::nullopt, bound, [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
       worst.see(error_above_one<T>(row.max + row.log_sum, value_of<T>(got[0])), bound + rounding);
     });
   }
