@@ -7,6 +7,7 @@
 #include "calls/norm.hpp"
 #include "calls/rope.hpp"
 #include "calls/softmax.hpp"
+#include "calls/vectors.hpp"
 #include "support/options.hpp"
 
 namespace rapt::test {
@@ -25,6 +26,15 @@ Case draw_case(Random &random, const KernelCase &kernel, std::size_t most) {
       const bool in_i8 = std::strstr(kernel.name, "_i8") != nullptr;
       const Problem problem = draw_quantized_problem(random, 20 * most, in_i8);
       return {problem, draw_linear_layout(random, kernel.traits.element_size)};
+    }
+    case Family::vector:
+    case Family::two_vectors: {
+      const Problem problem = draw_vector_problem(random, most);
+      return {problem, draw_layout(random, kernel.traits.element_size)};
+    }
+    case Family::dot_rows: {
+      const Problem problem = draw_dot_rows_problem(random, most);
+      return {problem, draw_layout(random, kernel.traits.element_size)};
     }
     case Family::softmax: {
       const Problem problem = draw_softmax_problem(random, most);

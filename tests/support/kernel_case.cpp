@@ -4,10 +4,10 @@
 #include "calls/norm.hpp"
 #include "calls/rope.hpp"
 #include "calls/softmax.hpp"
+#include "calls/vectors.hpp"
 #include "support/attention_backward_case.hpp"
 #include "support/attention_case.hpp"
 #include "support/integer_rows_cases.hpp"
-#include "support/vector_cases.hpp"
 
 namespace rapt::test {
 namespace drivers {
@@ -51,6 +51,47 @@ struct AttentionBackward {
     return run_attention_backward<T>(problem, layout);
   }
 };
+
+template <class T, Vectors function, Family of>
+struct VectorsOf {
+  static constexpr Family family = of;
+
+  static std::unique_ptr<Call> make(const Problem &problem, const Layout &layout) {
+    return make_vectors<T>(function, problem, layout);
+  }
+};
+template <class T>
+using Dot = VectorsOf<T, Vectors::dot, Family::two_vectors>;
+template <class T>
+using DotRows = VectorsOf<T, Vectors::dot_rows, Family::dot_rows>;
+template <class T>
+using Scale = VectorsOf<T, Vectors::scale, Family::vector>;
+template <class T>
+using Exp = VectorsOf<T, Vectors::exp, Family::vector>;
+template <class T>
+using ExpSum = VectorsOf<T, Vectors::exp_sum, Family::vector>;
+template <class T>
+using Silu = VectorsOf<T, Vectors::silu, Family::vector>;
+template <class T>
+using Gelu = VectorsOf<T, Vectors::gelu, Family::vector>;
+template <class T>
+using GeluTanh = VectorsOf<T, Vectors::gelu_tanh, Family::vector>;
+template <class T>
+using SiluBackward = VectorsOf<T, Vectors::silu_backward, Family::two_vectors>;
+template <class T>
+using GeluBackward = VectorsOf<T, Vectors::gelu_backward, Family::two_vectors>;
+template <class T>
+using GeluTanhBackward = VectorsOf<T, Vectors::gelu_tanh_backward, Family::two_vectors>;
+template <class T>
+using Gated = VectorsOf<T, Vectors::gated, Family::two_vectors>;
+template <class T>
+using GatedBackward = VectorsOf<T, Vectors::gated_backward, Family::two_vectors>;
+template <class T>
+using Argmax = VectorsOf<T, Vectors::argmax, Family::vector>;
+template <class T>
+using ToF32 = VectorsOf<T, Vectors::to_f32, Family::vector>;
+template <class T>
+using FromF32 = VectorsOf<T, Vectors::from_f32, Family::vector>;
 
 template <class T, Rows function>
 struct SoftmaxOf {
