@@ -94,61 +94,6 @@ struct Call {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("null pointers", T, float, double) {
-  expect_statuses<Call<T>>({
-      {"x", with_options, RAPT_BAD_X, [](auto &call) { call.x = nullptr; }},
-      {"y", softmax | log_softmax, RAPT_BAD_Y, [](auto &call) { call.y = nullptr; }},
-      {"out", logsumexp, RAPT_BAD_OUT, [](auto &call) { call.y = nullptr; }},
-      {"y", backward, RAPT_BAD_Y, [](auto &call) { call.x = nullptr; }},
-      {"dy", backward, RAPT_BAD_DY, [](auto &call) { call.dy = nullptr; }},
-      {"dx", backward, RAPT_BAD_DX, [](auto &call) { call.y = nullptr; }},
-  });
-  for (const auto &[row_count, col_count] :
-       {std::pair<std::size_t, std::size_t>{0, cols}, {rows, 0}, {0, 0}}) {
-    expect_status<Call<T>>("no elements", with_matrix_output, RAPT_OK,
-                           [r = row_count, c = col_count](auto &call) {
-                             call.x = call.dy = call.y = nullptr;
-                             call.set_shape(r, c);
-                           });
-  }
-}
-
-TEST_CASE_TEMPLATE("strides", T, float, double) {
-  for (const std::ptrdiff_t bad :
-       {std::ptrdiff_t{cols - 1}, std::ptrdiff_t{0}, std::ptrdiff_t{-7}, PTRDIFF_MIN}) {
-    CAPTURE(bad);
-    const auto of_one_row = [&](auto &call) { call.set_shape(1, cols, bad); };
-    expect_statuses<Call<T>>({
-        {"x", with_options, RAPT_BAD_X_STRIDE, [&](auto &call) { call.x_stride = bad; }},
-        {"y", softmax | log_softmax, RAPT_BAD_Y_STRIDE, [&](auto &call) { call.y_stride = bad; }},
-        {"y", backward, RAPT_BAD_Y_STRIDE, [&](auto &call) { call.x_stride = bad; }},
-        {"dy", backward, RAPT_BAD_DY_STRIDE, [&](auto &call) { call.dy_stride = bad; }},
-        {"dx", backward, RAPT_BAD_DX_STRIDE, [&](auto &call) { call.y_stride = bad; }},
-        {"one row has no stride", all, RAPT_OK, of_one_row},
-    });
-  }
-  expect_status<Call<T>>("rows without a gap", with_matrix_output, RAPT_OK,
-                         [](auto &call) { call.set_shape(rows, cols, cols); });
-}
-
-TEST_CASE_TEMPLATE("sizes that no memory has", T, float, double) {
-  constexpr std::size_t most = SIZE_MAX;
-  expect_statuses<Call<T>>({
-      {"far rows", all, RAPT_BAD_SIZE, [](auto &call) { call.set_shape(most / 2, cols, PTRDIFF_MAX); }},
-      {"a row", all, RAPT_BAD_SIZE, [](auto &call) { call.set_shape(1, most / sizeof(T), PTRDIFF_MAX); }},
-      {"many rows", all, RAPT_BAD_SIZE, [](auto &call) { call.set_shape(most, cols); }},
-  });
-}
-
-TEST_CASE_TEMPLATE("options that attention has too", T, float, double) {
-  expect_scale_and_softcap<Call<T>>(with_options);
-  expect_causality<Call<T>>(with_options);
-  expect_option_sizes(with_options, &Call<T>::options, {96 /* 0.2 */}, RAPT_BAD_OPTIONS_SIZE);
-  using Limits = std::numeric_limits<T>;
-  for (const T bad : {Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN()})
-    expect_status<Call<T>>("scale", backward, RAPT_BAD_SCALE, [&](auto &call) { call.scale = bad; });
-}
-
 namespace {
 
 // Stands for the options of a library that has grown: its first release did not have `second`.
@@ -181,40 +126,6 @@ TEST_CASE("options of an earlier release") {
   Grown read = defaults;
   CHECK(rapt::read_options<Grown>(nullptr, read) == RAPT_OK);
   CHECK(read.first == 1);
-}
-
-TEST_CASE_TEMPLATE("logsumexp has no rows that are NaN without empty_rows_are_zero", T, float, double) {
-  const auto set = [](auto &call) { call.options.empty_rows_are_zero = 1; };
-  expect_statuses<Call<T>>({{"empty_rows_are_zero", logsumexp, RAPT_BAD_EMPTY_ROWS, set},
-                            {"empty_rows_are_zero", with_options & with_matrix_output, RAPT_OK, set}});
-}
-
-TEST_CASE_TEMPLATE("bias, mask and row lengths", T, float, double) {
-  for (const std::ptrdiff_t bad : {1, static_cast<int>(cols) - 1, -1, -7}) {
-    CAPTURE(bad);
-    const auto of_one_row = [&](auto &call) {
-      call.set_arrays(bad, bad);
-      call.row_count = 1;
-    };
-    expect_statuses<Call<T>>({
-        {"bias", with_options, RAPT_BAD_BIAS_STRIDE, [&](auto &call) { call.set_arrays(bad, 0); }},
-        {"mask", with_options, RAPT_BAD_MASK_STRIDE, [&](auto &call) { call.set_arrays(0, bad); }},
-        {"one row has no stride", with_options, RAPT_OK, of_one_row},
-        {"no bias", with_options, RAPT_BAD_BIAS_STRIDE, [&](auto &call) { call.options.bias_stride = bad; }},
-        {"no mask", with_options, RAPT_BAD_MASK_STRIDE, [&](auto &call) { call.options.mask_stride = bad; }},
-    });
-  }
-  for (const std::ptrdiff_t good : {std::ptrdiff_t{0}, std::ptrdiff_t{cols}, stride, RAPT_REPEAT})
-    expect_status<Call<T>>("arrays", with_options, RAPT_OK, [&](auto &call) { call.set_arrays(good, good); });
-  for (std::size_t r = 0; r < rows; ++r) {
-    for (const std::size_t length : {cols, cols + 1, SIZE_MAX}) {
-      const rapt_status expected = length == cols ? RAPT_OK : RAPT_BAD_ROW_LENGTHS;
-      expect_status<Call<T>>("a row's length", with_options, expected, [&](auto &call) {
-        call.lengths[r] = length;
-        call.options.row_lengths = call.lengths.data();
-      });
-    }
-  }
 }
 
 TEST_CASE_TEMPLATE("rows are queries and columns keys of causality", T, float, double) {
@@ -267,61 +178,6 @@ TEST_CASE_TEMPLATE("the log-sum-exp of rows without columns", T, float, double) 
   expect_status<Call<T>>("no out", logsumexp, RAPT_BAD_OUT, [](auto &bad) {
     bad.set_shape(rows, 0);
     bad.y = nullptr;
-  });
-}
-
-TEST_CASE_TEMPLATE("overlaps", T, float, double) {
-  expect_statuses<Call<T>>({
-      {"in place", with_matrix_output, RAPT_OK, [](auto &call) { call.put(0, 0); }},
-      {"in place, one row", with_matrix_output, RAPT_OK, [](auto &call) { call.put(0, 0, stride + 3, 1); }},
-      {"dx in place of dy", backward, RAPT_OK, [](auto &call) { call.y = call.dy; }},
-      {"dy is y", backward, RAPT_OK, [](auto &call) { call.dy = call.x; }},
-      {"y behind x", all, RAPT_OK, [](auto &call) { call.put(0, extent); }},
-      {"y with another stride", with_matrix_output, RAPT_BAD_OVERLAP,
-       [](auto &call) { call.put(0, 0, stride + 1); }},
-      {"dx overlaps dy", backward, RAPT_BAD_OVERLAP, [](auto &call) { call.y = call.dy + 2; }},
-  });
-  for (const std::size_t shift : Sizes{1, 4, 6, 8, 18}) {  // no shift puts the rows of y into the gaps of x
-    CAPTURE(shift);
-    expect_statuses<Call<T>>({
-        {"y begins in x", with_matrix_output, RAPT_BAD_OVERLAP, [&](auto &call) { call.put(0, shift); }},
-        {"x begins in y", with_matrix_output, RAPT_BAD_OVERLAP, [&](auto &call) { call.put(shift, 0); }},
-    });
-  }
-  for (const std::size_t shift : Sizes{0, 1, 3, 14, 18})
-    expect_status<Call<T>>("out in x", logsumexp, RAPT_BAD_OVERLAP, [&](auto &call) { call.put(0, shift); });
-  // Two matrices may share a buffer row by row.
-  const auto share = [](std::size_t x_at, std::size_t y_at) {
-    return [=](auto &call) {
-      call.put(x_at, y_at, 2 * cols);
-      call.x_stride = 2 * cols;
-    };
-  };
-  expect_statuses<Call<T>>({
-      {"x left of y", with_matrix_output, RAPT_OK, share(0, cols)},
-      {"y left of x", with_matrix_output, RAPT_OK, share(cols, 0)},
-      {"a column of both", with_matrix_output, RAPT_BAD_OVERLAP, share(0, cols - 1)},
-  });
-}
-
-TEST_CASE_TEMPLATE("options must not overlap the output", T, float, double) {
-  const auto bias = [](auto &call) {
-    call.options.bias = call.y;
-    call.options.bias_stride = RAPT_REPEAT;
-  };
-  const auto mask = [](auto &call) {
-    call.options.mask = reinterpret_cast<const std::uint8_t *>(call.y) + 2;
-    call.options.mask_stride = stride;
-  };
-  const auto lengths = [](auto &call) {
-    call.options.row_lengths = call.lengths.data();
-    call.y = reinterpret_cast<T *>(call.lengths.data());
-  };
-  expect_statuses<Call<T>>({
-      {"bias", with_options, RAPT_BAD_OVERLAP, bias},
-      {"mask", with_options, RAPT_BAD_OVERLAP, mask},
-      {"sinks", with_options, RAPT_BAD_OVERLAP, [](auto &call) { call.options.sinks = call.y; }},
-      {"row_lengths", with_options, RAPT_BAD_OVERLAP, lengths},
   });
 }
 

@@ -306,3 +306,76 @@ TEST_CASE("linear layers") {
        {"rows=3 n=70 outputs=67 scale_group=32", "x_group=18446744073709551614", RAPT_BAD_X_GROUP},
        {"rows=3 n=70 outputs=67 weights=u4", "w_codebook=some", RAPT_BAD_W_CODEBOOK}});
 }
+
+TEST_CASE("rows of softmax") {
+  const Edge of_all[] = {
+      {"rows=3 n=5", "", RAPT_OK},
+      {"rows=3 n=5", "options=null", RAPT_OK},
+      {"rows=3 n=5", "x=null", RAPT_BAD_X},
+      {"rows=0 n=5", "x=null", RAPT_OK},
+      {"rows=3 n=5", "x_stride=4", RAPT_BAD_X_STRIDE},
+      {"rows=3 n=5", "x_stride=0", RAPT_BAD_X_STRIDE},
+      {"rows=3 n=5", "x_stride=-7", RAPT_BAD_X_STRIDE},
+      {"rows=1 n=5", "x_stride=-7", RAPT_OK},
+      {"rows=3 n=5", "x_stride=9223372036854775807", RAPT_BAD_SIZE},
+      {"rows=3 n=5", "rows=18446744073709551615", RAPT_BAD_SIZE},
+      {"rows=1 n=5", "cols=18446744073709551615", RAPT_BAD_SIZE},
+      {"rows=3 n=5", "size=95", RAPT_BAD_OPTIONS_SIZE},
+      {"rows=3 n=5", "scale=inf", RAPT_BAD_SCALE},
+      {"rows=3 n=5", "scale=nan", RAPT_BAD_SCALE},
+      {"rows=3 n=5", "scale=0x1p-1074", RAPT_BAD_SCALE},
+      {"rows=3 n=5", "scale=-3", RAPT_OK},
+      {"rows=3 n=5", "softcap=-1", RAPT_BAD_SOFTCAP},
+      {"rows=3 n=5", "softcap=inf", RAPT_BAD_SOFTCAP},
+      {"rows=3 n=5", "softcap=0x1p-1074", RAPT_BAD_SOFTCAP},
+      {"rows=3 n=5", "causal=4", RAPT_BAD_CAUSAL},
+      {"rows=3 n=5", "causal=-1", RAPT_BAD_CAUSAL},
+      {"rows=3 n=5", "causal_offset=1", RAPT_BAD_CAUSAL_OFFSET},
+      {"rows=3 n=5 causal=0", "causal_offset=1152921504606846976", RAPT_OK},
+      {"rows=3 n=5 causal=0", "causal_offset=1152921504606846977", RAPT_BAD_CAUSAL_OFFSET},
+      {"rows=3 n=5 causal=0", "causal_offset=-1152921504606846977", RAPT_BAD_CAUSAL_OFFSET},
+      {"rows=3 n=5", "bias_stride=5", RAPT_BAD_BIAS_STRIDE},
+      {"rows=3 n=5", "mask_stride=5", RAPT_BAD_MASK_STRIDE},
+      {"rows=3 n=5 bias=each", "bias_stride=4", RAPT_BAD_BIAS_STRIDE},
+      {"rows=3 n=5 mask=each", "mask_stride=-5", RAPT_BAD_MASK_STRIDE},
+      {"rows=3 n=5 bias=each", "bias_stride=0", RAPT_OK},
+      {"rows=3 n=5 bias=each", "bias_stride=9223372036854775807", RAPT_BAD_SIZE},
+      {"rows=3 n=5 row_lengths", "row_lengths[2]=6", RAPT_BAD_ROW_LENGTHS},
+      {"rows=3 n=5 row_lengths", "row_lengths[2]=5", RAPT_OK},
+  };
+  const Edge of_matrices[] = {
+      {"rows=3 n=5", "y=null", RAPT_BAD_Y},
+      {"rows=3 n=0", "x=null y=null", RAPT_OK},
+      {"rows=3 n=5", "y_stride=4", RAPT_BAD_Y_STRIDE},
+      {"rows=3 n=5", "y=x+0", RAPT_OK},
+      {"rows=3 n=5", "y=x+8", RAPT_BAD_OVERLAP},
+      {"rows=3 n=5 gap=1,0,0", "y=x+0", RAPT_BAD_OVERLAP},
+      {"rows=3 n=5 bias=each", "y=bias+0", RAPT_BAD_OVERLAP},
+      {"rows=3 n=5 mask=shared", "y=mask+0", RAPT_BAD_OVERLAP},
+      {"rows=3 n=5 row_lengths", "y=row_lengths+0", RAPT_BAD_OVERLAP},
+      {"rows=3 n=5 sinks", "y=sinks+0", RAPT_BAD_OVERLAP},
+      {"rows=3 n=5", "empty_rows_are_zero=-1", RAPT_OK},
+  };
+  for (const char *kernel : {"softmax_f", "softmax_bf16", "log_softmax"}) {
+    expect(kernel, of_all);
+    expect(kernel, of_matrices);
+  }
+  expect("logsumexp", of_all);
+  expect("logsumexp", {{"rows=3 n=5", "out=null", RAPT_BAD_OUT},
+                       {"rows=3 n=5", "out=x+0", RAPT_BAD_OVERLAP},
+                       {"rows=3 n=5 sinks", "out=sinks+0", RAPT_BAD_OVERLAP},
+                       {"rows=3 n=5", "empty_rows_are_zero=1", RAPT_BAD_EMPTY_ROWS}});
+  expect("softmax_backward", {{"rows=3 n=5", "", RAPT_OK},
+                              {"rows=3 n=5", "y=null", RAPT_BAD_Y},
+                              {"rows=3 n=5", "dy=null", RAPT_BAD_DY},
+                              {"rows=3 n=5", "dx=null", RAPT_BAD_DX},
+                              {"rows=3 n=0", "y=null dy=null dx=null", RAPT_OK},
+                              {"rows=3 n=5", "y_stride=4", RAPT_BAD_Y_STRIDE},
+                              {"rows=3 n=5", "dy_stride=0", RAPT_BAD_DY_STRIDE},
+                              {"rows=3 n=5", "dx_stride=-7", RAPT_BAD_DX_STRIDE},
+                              {"rows=3 n=5", "dx=y+0", RAPT_OK},
+                              {"rows=3 n=5", "dx=dy+0", RAPT_OK},
+                              {"rows=3 n=5", "dx=y+8", RAPT_BAD_OVERLAP},
+                              {"rows=3 n=5 gap=0,1,0", "dx=dy+0", RAPT_BAD_OVERLAP},
+                              {"rows=3 n=5", "rows=18446744073709551615", RAPT_BAD_SIZE}});
+}

@@ -200,7 +200,8 @@ void Call::take(std::vector<std::uint64_t> &bits) {
       operand.each_row_of_call([&](const unsigned char *row) {
         for (std::size_t c = 0; c < operand.sizes[3]; ++c) {
           T value;
-          const unsigned char *const at = row + static_cast<std::ptrdiff_t>(c) * operand.strides[3] * static_cast<std::ptrdiff_t>(sizeof value);
+          const unsigned char *const at = row + static_cast<std::ptrdiff_t>(c) * operand.strides[3] *
+                                                    static_cast<std::ptrdiff_t>(sizeof value);
           std::memcpy(&value, at, sizeof value);
           if constexpr (std::is_integral_v<T>) {
             bits.push_back(static_cast<std::uint64_t>(value));
@@ -212,7 +213,8 @@ void Call::take(std::vector<std::uint64_t> &bits) {
       });
     });
     const std::size_t of_copy = (bits.size() - first) / operand.copies;
-    for (std::size_t i = first + of_copy; i < bits.size(); ++i) copies_differ_ = copies_differ_ || bits[i] != bits[i - of_copy];
+    for (std::size_t i = first + of_copy; i < bits.size(); ++i)
+      copies_differ_ = copies_differ_ || bits[i] != bits[i - of_copy];
     bits.resize(first + of_copy);
   }
   if (returned_) bits.push_back(*returned_);
@@ -227,7 +229,9 @@ Call::Overlaps Call::overlaps() const {
         continue;
       if (output.is_empty() || other.is_empty()) continue;
       if (lies_exactly(output, other) && is_word_of(other.name, output.replaces)) continue;
-      if (output.lowest() >= other.lowest() + other.extent() || other.lowest() >= output.lowest() + output.extent()) continue;
+      if (output.lowest() >= other.lowest() + other.extent() ||
+          other.lowest() >= output.lowest() + output.extent())
+        continue;
       const bool is_sure =
           has_work() && share_elements(output, other);  // without work, the library looks at few arrays
       (is_sure ? found.elements : found.gaps) |=

@@ -42,6 +42,8 @@ class Call {
   // The struct of its options, or null.
   virtual const char *options() const { return nullptr; }
   virtual bool needs_options() const { return options() != nullptr; }
+  // Calls without options from now on. Returns true.
+  bool leave_out_options() { return !(has_options_ = false); }
   // Whether the library looks for mistakes: simple functions return no status.
   virtual bool has_status() const { return true; }
   // What the other functions return that take the same arguments, or some of them. They write nothing that is a result.

@@ -65,10 +65,7 @@ bool set(Call &call, const std::string &field, const std::string &value) {
   Limits fields;
   call.add_limits(fields);
   if (fields.set(field, number) || set_stride(call, field, number)) return true;
-  for (const Limit &limit : call.limits()) {
-    if (field == "options" && field == limit.field) return limit.change(), true;
-  }
-  return false;
+  return field == "options" && call.leave_out_options();
 }
 
 }  // namespace

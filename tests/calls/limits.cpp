@@ -26,8 +26,10 @@ void add_row_stride(const Operand &operand, Limits &limits) {
     limits.at(operand.stride_name, stride, {0, 1, -5, PTRDIFF_MAX, PTRDIFF_MIN});
     return;
   }
-  if (!operand.has_gaps()) limits.at(operand.stride_name, stride, {operand.has_default_stride ? 0 : cols, cols});
-  if (!operand.has_default_stride && cols > 0) limits.past(operand.stride_name, stride, operand.bad_stride, {0});
+  if (!operand.has_gaps())
+    limits.at(operand.stride_name, stride, {operand.has_default_stride ? 0 : cols, cols});
+  if (!operand.has_default_stride && cols > 0)
+    limits.past(operand.stride_name, stride, operand.bad_stride, {0});
   limits.past(operand.stride_name, stride, operand.bad_stride, {-1, -cols - 1});
   if (operand.may_repeat) {
     limits.at(operand.stride_name, stride, {RAPT_REPEAT});
@@ -66,7 +68,7 @@ std::vector<Limit> Call::limits() {
   Limits all;
   add_limits(all);
   all.are_of(Where::options);
-  if (needs_options()) all.add({"options", only(RAPT_BAD_OPTIONS), [this] { has_options_ = false; }});
+  if (needs_options()) all.add({"options", only(RAPT_BAD_OPTIONS), [this] { leave_out_options(); }});
   all.are_of(Where::call);
   if (!has_status()) return all.take();
   for (std::size_t i = 0; i < operands_.size(); ++i) {

@@ -14,7 +14,8 @@ std::size_t Operand::extent() const {
 std::size_t Operand::lead() const {
   if (is_empty()) return 0;
   std::size_t elements = 0;
-  for (std::size_t i = 0; i < 4; ++i) elements += strides[i] < 0 ? (sizes[i] - 1) * static_cast<std::size_t>(-strides[i]) : 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    elements += strides[i] < 0 ? (sizes[i] - 1) * static_cast<std::size_t>(-strides[i]) : 0;
   return elements * size_of(element);
 }
 

@@ -112,9 +112,9 @@ struct Operand {
   std::optional<std::vector<std::size_t>> rows;  // of a matrix: those of the call, in its order; none: all
 
   // ---- where it lies
-  std::size_t slot = 0;  // whose offset and gap of the layout it has
+  std::size_t slot = 0;    // whose offset and gap of the layout it has
   std::size_t copies = 1;  // rows of a matrix repeat so often, and the results of all copies must be equal
-  Strides4 strides{};    // in elements; 0 repeats
+  Strides4 strides{};      // in elements; 0 repeats
   unsigned char *data = nullptr;
   std::size_t block = 0;  // its memory, an index of the call
 

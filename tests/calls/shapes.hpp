@@ -12,7 +12,9 @@ namespace rapt::test {
 // Draws few elements, numbers around the ends of vectors and sections, or any number, up to `most`.
 inline std::size_t draw_cols(Random &random, std::size_t most) {
   const std::size_t kind = random.below(16), dense = random.below(70), any = random.below(2000);
-  const std::size_t near_end = random.one_of<std::size_t>({64, 128, 256, 1024, 2048, 4096, 16384, 32768}) - 1 + random.below(3);
+  const std::size_t near_end =
+      random.one_of<std::size_t>({64, 128, 256, 1024, 2048, 4096, 16384, 32768, 131072}) - 1 +
+      random.below(3);
   return std::min(kind < 11 ? dense : kind < 14 ? near_end : any, most);
 }
 

@@ -12,7 +12,8 @@
 namespace rapt::test {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity(),
+                 nan = std::numeric_limits<double>::quiet_NaN();
 
 // Returns how often to repeat an output of this size. With past_caches it then exceeds the caches.
 std::size_t copies_of(const Layout &layout, std::size_t bytes) {
@@ -30,8 +31,9 @@ class RowsCall : public Call {
         cols_(problem.cols()) {}
 
  protected:
-  Operand &add_rows(const char *name, Element element, std::size_t slot, void *pointer, const char *stride_name,
-                    std::ptrdiff_t &stride, rapt_status missing, rapt_status bad_stride) {
+  Operand &add_rows(const char *name, Element element, std::size_t slot, void *pointer,
+                    const char *stride_name, std::ptrdiff_t &stride, rapt_status missing,
+                    rapt_status bad_stride) {
     Operand &added = add(name, element, {1, 1, rows_ * copies_, cols_}, slot, pointer);
     added.missing = missing;
     added.stride_fields[2] = &stride;
@@ -45,7 +47,8 @@ class RowsCall : public Call {
   void hold_rows(Operand &operand, const std::vector<T> &values, std::size_t row) const {
     std::vector<T> all;
     const auto begin = values.begin() + static_cast<std::ptrdiff_t>(first_ * row);
-    for (std::size_t i = 0; i < copies_; ++i) all.insert(all.end(), begin, begin + static_cast<std::ptrdiff_t>(rows_ * row));
+    for (std::size_t i = 0; i < copies_; ++i)
+      all.insert(all.end(), begin, begin + static_cast<std::ptrdiff_t>(rows_ * row));
     operand.hold(std::span<const T>(all));
   }
   Statuses too_large() {
@@ -87,8 +90,10 @@ class SoftmaxCall final : public RowsCall {
       y.replaces = "x";
     }
     if (wanted_.null) return;
-    add_matrix("bias", wanted_.bias, &o_.bias, "bias_stride", o_.bias_stride, RAPT_BAD_BIAS_STRIDE, values.bias);
-    add_matrix("mask", wanted_.mask, &o_.mask, "mask_stride", o_.mask_stride, RAPT_BAD_MASK_STRIDE, values.mask);
+    add_matrix("bias", wanted_.bias, &o_.bias, "bias_stride", o_.bias_stride, RAPT_BAD_BIAS_STRIDE,
+               values.bias);
+    add_matrix("mask", wanted_.mask, &o_.mask, "mask_stride", o_.mask_stride, RAPT_BAD_MASK_STRIDE,
+               values.mask);
     if (wanted_.row_lengths) {
       add_numbers("row_lengths", &o_.row_lengths, values.lengths);
       all().back().has_limits = true;
@@ -97,10 +102,12 @@ class SoftmaxCall final : public RowsCall {
   }
 
   rapt_status run() override {
-    const rapt_softmax_options *const options = wanted_.null ? nullptr : &o_;
+    const rapt_softmax_options *const options = wanted_.null ? nullptr : given(o_);
     T *const x = static_cast<T *>(x_), *const y = static_cast<T *>(y_);
-    if (function_ == Rows::softmax) return Api<T>::softmax(x, x_stride_, y, y_stride_, count_, columns_, options);
-    if (function_ == Rows::log_softmax) return Api<T>::log_softmax(x, x_stride_, y, y_stride_, count_, columns_, options);
+    if (function_ == Rows::softmax)
+      return Api<T>::softmax(x, x_stride_, y, y_stride_, count_, columns_, options);
+    if (function_ == Rows::log_softmax)
+      return Api<T>::log_softmax(x, x_stride_, y, y_stride_, count_, columns_, options);
     if constexpr (sizeof(T) > 2) return Api<T>::logsumexp(x, x_stride_, y, count_, columns_, options);
     return RAPT_OK;
   }
@@ -108,22 +115,28 @@ class SoftmaxCall final : public RowsCall {
   bool needs_options() const override { return false; }
 
   void add_limits(Limits &limits) override {
+    limits.field("rows", count_);
+    limits.field("cols", columns_);
     if (rows_ > 0 && cols_ > 1) {
       limits.past("cols", columns_, too_large(), {SIZE_MAX, SIZE_MAX / 2 + 2});
       limits.past("rows", count_, too_large(), {SIZE_MAX, SIZE_MAX / 2 + 2});
     }
     if (wanted_.null) return;
     const double least{std::numeric_limits<A>::min()}, most{std::numeric_limits<A>::max()};
-    limits.past("size", o_.size, RAPT_BAD_OPTIONS_SIZE, {8, sizeof o_ - 8, sizeof o_ - 1, sizeof o_ + 1, sizeof o_ + 8, SIZE_MAX});
+    limits.past("size", o_.size, RAPT_BAD_OPTIONS_SIZE,
+                {8, sizeof o_ - 8, sizeof o_ - 1, sizeof o_ + 1, sizeof o_ + 8, SIZE_MAX});
     const Statuses of_numbers = only(RAPT_BAD_SCALE) | (o_.softcap != 0 ? only(RAPT_BAD_SOFTCAP) : 0);
-    limits.past("scale", o_.scale, of_numbers, {infinity, -infinity, nan, most, -most, most / 1.4, least / 1.1, 0x1p-1074});
+    limits.past("scale", o_.scale, of_numbers,
+                {infinity, -infinity, nan, most, -most, most / 1.4, least / 1.1, 0x1p-1074});
     if (o_.softcap == 0) limits.at("scale", o_.scale, {0, -0.0, least, -least, most / 1.5, -3});
-    limits.past("softcap", o_.softcap, only(RAPT_BAD_SOFTCAP), {infinity, -infinity, nan, -1, -0x1p-1074, 0x1p-1074});
+    limits.past("softcap", o_.softcap, only(RAPT_BAD_SOFTCAP),
+                {infinity, -infinity, nan, -1, -0x1p-1074, 0x1p-1074});
     limits.past("causal", o_.causal, RAPT_BAD_CAUSAL, {-1, 4, 1000});
     constexpr std::ptrdiff_t farthest = std::ptrdiff_t{1} << 60;
     if (o_.causal == RAPT_CAUSAL_OFFSET) {
       limits.at("causal_offset", o_.causal_offset, {farthest, -farthest, 0});
-      limits.past("causal_offset", o_.causal_offset, RAPT_BAD_CAUSAL_OFFSET, {farthest + 1, -farthest - 1, PTRDIFF_MAX, PTRDIFF_MIN});
+      limits.past("causal_offset", o_.causal_offset, RAPT_BAD_CAUSAL_OFFSET,
+                  {farthest + 1, -farthest - 1, PTRDIFF_MAX, PTRDIFF_MIN});
     } else {
       limits.past("causal_offset", o_.causal_offset, RAPT_BAD_CAUSAL_OFFSET, {1, -1, farthest});
     }
@@ -132,12 +145,15 @@ class SoftmaxCall final : public RowsCall {
     } else {
       limits.at("empty_rows_are_zero", o_.empty_rows_are_zero, {0, 1, -1, 256});
     }
-    if (wanted_.bias == PerRow::none) limits.past("bias_stride", o_.bias_stride, RAPT_BAD_BIAS_STRIDE, {1, -1, RAPT_REPEAT});
-    if (wanted_.mask == PerRow::none) limits.past("mask_stride", o_.mask_stride, RAPT_BAD_MASK_STRIDE, {1, -1, RAPT_REPEAT});
+    if (wanted_.bias == PerRow::none)
+      limits.past("bias_stride", o_.bias_stride, RAPT_BAD_BIAS_STRIDE, {1, -1, RAPT_REPEAT});
+    if (wanted_.mask == PerRow::none)
+      limits.past("mask_stride", o_.mask_stride, RAPT_BAD_MASK_STRIDE, {1, -1, RAPT_REPEAT});
     if (!wanted_.row_lengths || !has_work()) return;
     limits.add({"row_lengths", 0, [this] { set_value("row_lengths", rows_ * copies_ - 1, cols_); }});
     for (const std::size_t length : {cols_ + 1, SIZE_MAX})
-      limits.add({"row_lengths", only(RAPT_BAD_ROW_LENGTHS), [=, this] { set_value("row_lengths", rows_ * copies_ - 1, length); }});
+      limits.add({"row_lengths", only(RAPT_BAD_ROW_LENGTHS),
+                  [=, this] { set_value("row_lengths", rows_ * copies_ - 1, length); }});
   }
 
  private:
@@ -145,8 +161,8 @@ class SoftmaxCall final : public RowsCall {
 
   // Adds an array of the options: a row for each row, or one for all.
   template <class U>
-  void add_matrix(const char *name, PerRow choice, void *pointer, const char *stride_name, std::ptrdiff_t &stride,
-                  rapt_status bad_stride, const std::vector<U> &values) {
+  void add_matrix(const char *name, PerRow choice, void *pointer, const char *stride_name,
+                  std::ptrdiff_t &stride, rapt_status bad_stride, const std::vector<U> &values) {
     if (choice == PerRow::none) return;
     const bool is_each = choice == PerRow::each;
     Operand &added = add(name, element_of<U>, {1, 1, is_each ? rows_ * copies_ : 1, cols_}, 0, pointer);
@@ -180,15 +196,19 @@ class BackwardCall final : public RowsCall {
   BackwardCall(const Problem &problem, const Layout &layout)
       : RowsCall(problem, layout), scale_(static_cast<T>(problem.of_rows()->scale)) {
     const auto &[y, dy] = make_operands<T>(Family::softmax_backward, problem);
-    hold_rows(add_rows("y", element_of<T>, 0, &y_, "y_stride", y_stride_, RAPT_BAD_Y, RAPT_BAD_Y_STRIDE), y, cols_);
-    hold_rows(add_rows("dy", element_of<T>, 1, &dy_, "dy_stride", dy_stride_, RAPT_BAD_DY, RAPT_BAD_DY_STRIDE), dy, cols_);
-    Operand &dx = add_rows("dx", element_of<T>, 2, &dx_, "dx_stride", dx_stride_, RAPT_BAD_DX, RAPT_BAD_DX_STRIDE);
+    hold_rows(add_rows("y", element_of<T>, 0, &y_, "y_stride", y_stride_, RAPT_BAD_Y, RAPT_BAD_Y_STRIDE), y,
+              cols_);
+    hold_rows(
+        add_rows("dy", element_of<T>, 1, &dy_, "dy_stride", dy_stride_, RAPT_BAD_DY, RAPT_BAD_DY_STRIDE), dy,
+        cols_);
+    Operand &dx =
+        add_rows("dx", element_of<T>, 2, &dx_, "dx_stride", dx_stride_, RAPT_BAD_DX, RAPT_BAD_DX_STRIDE);
     dx.role = Role::output;
     dx.replaces = "y dy";
   }
   rapt_status run() override {
-    return Api<T>::softmax_backward(static_cast<T *>(y_), y_stride_, static_cast<T *>(dy_), dy_stride_, static_cast<T *>(dx_),
-                                    dx_stride_, count_, columns_, scale_);
+    return Api<T>::softmax_backward(static_cast<T *>(y_), y_stride_, static_cast<T *>(dy_), dy_stride_,
+                                    static_cast<T *>(dx_), dx_stride_, count_, columns_, scale_);
   }
   void add_limits(Limits &limits) override {
     if (rows_ == 0 || cols_ <= 1) return;

@@ -12,11 +12,13 @@ namespace rapt::validate {
 enum class RowKind { regular, nothing_visible, all_minus_infinity, not_a_number };
 
 // The log-sum-exp of these is the sink, or -inf without one.
-inline bool is_empty(RowKind kind) { return kind == RowKind::nothing_visible || kind == RowKind::all_minus_infinity; }
+inline bool is_empty(RowKind kind) {
+  return kind == RowKind::nothing_visible || kind == RowKind::all_minus_infinity;
+}
 
 // Holds the exact scores of one row, and its log-sum-exp in two parts.
 struct ScoreRow {
-  std::vector<Real> score;    // -inf where excluded
+  std::vector<Real> score;  // -inf where excluded
   std::vector<bool> visible;
   RowKind kind = RowKind::regular;
   bool may_overflow = false;  // a score may be beyond the type's range
@@ -94,7 +96,8 @@ class ScoreRows {
       any_visible = any_visible || made.visible.back();
       if (made.visible.back()) {
         score = scale_ * Real{x_[r * problem_.cols + c]};
-        made.may_overflow = made.may_overflow || (std::isfinite(score) && std::fabs(score) > std::numeric_limits<T>::max() / Real{4});
+        made.may_overflow = made.may_overflow || (std::isfinite(score) &&
+                                                  std::fabs(score) > std::numeric_limits<T>::max() / Real{4});
         if (!wanted.null && wanted.softcap != 0) {
           const Real cap = static_cast<Real>(wanted.softcap);
           score = cap * std::tanh(score / cap);
@@ -138,7 +141,8 @@ inline bool scores_are_moderate(const Problem &problem) {
 //
 // Excluded elements are `excluded` in every row, and rows of -inf too, where the options say so. A log-sum-exp has none.
 template <class T, class JudgeRow>
-Judgement judge_rows(const Problem &problem, Bits bits, std::size_t width, std::optional<Real> excluded, double bound, JudgeRow &&judge_row) {
+Judgement judge_rows(const Problem &problem, Bits bits, std::size_t width, std::optional<Real> excluded,
+                     double bound, JudgeRow &&judge_row) {
   if (problem.rows() == 0 || problem.cols() == 0) return {};
   const ScoreRows<T> scores(problem);
   const bool is_accurate = scores_are_moderate(problem) && is_ordinary(scores.scale());
@@ -147,14 +151,18 @@ Judgement judge_rows(const Problem &problem, Bits bits, std::size_t width, std::
     const ScoreRow row = scores.row(r);
     const Bits got = bits.subspan(r * width, width);
     const bool is_excluded = row.kind == RowKind::nothing_visible ||
-                             (row.kind == RowKind::all_minus_infinity && !scores.options().null && scores.options().empty_rows_are_zero);
+                             (row.kind == RowKind::all_minus_infinity && !scores.options().null &&
+                              scores.options().empty_rows_are_zero);
     const Real sum = value_of<T>(got[0]);
-    if (!excluded && row.kind == RowKind::not_a_number && !row.may_overflow && !std::isnan(sum)) worst.see(wrong, bound);
-    if (!excluded && is_empty(row.kind) && !(sum == row.sink || (std::isnan(sum) && std::isnan(row.sink)))) worst.see(wrong, bound);
+    if (!excluded && row.kind == RowKind::not_a_number && !row.may_overflow && !std::isnan(sum))
+      worst.see(wrong, bound);
+    if (!excluded && is_empty(row.kind) && !(sum == row.sink || (std::isnan(sum) && std::isnan(row.sink))))
+      worst.see(wrong, bound);
     for (std::size_t c = 0; excluded && c < width; ++c) {
       const Real value = value_of<T>(got[c]);
-      const bool is_as_said = is_excluded || !row.visible[c] ? value == *excluded && std::signbit(value) == std::signbit(*excluded)
-                              : row.kind == RowKind::regular || row.may_overflow || std::isnan(value);
+      const bool is_as_said = is_excluded || !row.visible[c]
+                                  ? value == *excluded && std::signbit(value) == std::signbit(*excluded)
+                                  : row.kind == RowKind::regular || row.may_overflow || std::isnan(value);
       if (!is_as_said) worst.see(wrong, bound);
     }
     if (row.kind == RowKind::regular && is_accurate) judge_row(row, got, scores.rounding(), worst);
@@ -181,22 +189,23 @@ struct SoftmaxAccuracy {
 
   static Judgement judge(const Problem &problem, Bits bits) {
     constexpr Real smallest = std::numeric_limits<Number<T>>::min();
-    return judge_rows<T>(
-        problem, bits, problem.cols(), 0, bound, [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
-          const double allowed = bound + 2 * rounding;
-          for (std::size_t c = 0; c < got.size(); ++c) {
-            const Real exact = std::exp(row.score[c] - row.max - row.log_sum);
-            const Real probability = value_of<T>(got[c]);
-            // Near the smallest normal number, a flushed result and a normal result are both correct.
-            const Real margin = smallest * static_cast<Real>(2 * allowed * unit<T>);
-            const bool flushed = probability == 0 && exact < smallest + margin;
-            if (flushed || exact < smallest - margin) {
-              worst.see(flushed ? 0 : wrong, allowed);
-            } else {
-              worst.see(as_double(distance<T>(probability, exact) / exact) / unit<T>, allowed);
-            }
-          }
-        });
+    return judge_rows<T>(problem, bits, problem.cols(), 0, bound,
+                         [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
+                           const double allowed = bound + 2 * rounding;
+                           for (std::size_t c = 0; c < got.size(); ++c) {
+                             const Real exact = std::exp(row.score[c] - row.max - row.log_sum);
+                             const Real probability = value_of<T>(got[c]);
+                             // Near the smallest normal number, a flushed result and a normal result are both correct.
+                             const Real margin = smallest * static_cast<Real>(2 * allowed * unit<T>);
+                             const bool flushed = probability == 0 && exact < smallest + margin;
+                             if (flushed || exact < smallest - margin) {
+                               worst.see(flushed ? 0 : wrong, allowed);
+                             } else {
+                               worst.see(as_double(distance<T>(probability, exact) / exact) / unit<T>,
+                                         allowed);
+                             }
+                           }
+                         });
   }
 };
 
@@ -225,9 +234,11 @@ struct LogsumexpAccuracy {
   static constexpr double bound = log_bound<T>;
 
   static Judgement judge(const Problem &problem, Bits bits) {
-    return judge_rows<T>(problem, bits, 1, std::nullopt, bound, [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
-      worst.see(error_above_one<T>(row.max + row.log_sum, value_of<T>(got[0])), bound + rounding);
-    });
+    return judge_rows<T>(problem, bits, 1, std::nullopt, bound,
+                         [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
+                           worst.see(error_above_one<T>(row.max + row.log_sum, value_of<T>(got[0])),
+                                     bound + rounding);
+                         });
   }
 };
 

@@ -55,7 +55,8 @@ class VectorCall : public Call {
   template <class X, class Second, class Y>
   void add_vectors(std::span<const X> x, std::span<const Second> second, bool has_second, bool has_y) {
     constexpr std::size_t past_caches_from = std::size_t{16} << 20;  // where streaming stores begin
-    const std::size_t bytes = n_ * sizeof(Y), copies = layout().past_caches && bytes > 0 && has_y ? past_caches_from / bytes + 1 : 1;
+    const std::size_t bytes = n_ * sizeof(Y),
+                      copies = layout().past_caches && bytes > 0 && has_y ? past_caches_from / bytes + 1 : 1;
     std::vector<X> all;
     for (std::size_t i = 0; i < copies; ++i) all.insert(all.end(), x.begin(), x.end());
     add_vector<X>("x", 0, &x_, copies).hold(std::span<const X>(all));
@@ -87,7 +88,9 @@ template <class T>
 class DotRowsCall final : public Call {
  public:
   DotRowsCall(const Problem &problem, const Layout &layout)
-      : Call(layout, problem.seed % 2 == 1), scale_(static_cast<Number<T>>(problem.of_rows()->scale)), dim_(problem.cols()) {
+      : Call(layout, problem.seed % 2 == 1),
+        scale_(static_cast<Number<T>>(problem.of_rows()->scale)),
+        dim_(problem.cols()) {
     const auto &wanted = problem.as<DotRowsProblem>();
     const auto &[query, rows] = make_operands<T>(Family::dot_rows, problem);
     const std::vector<Factor<T>> factors = as_factors(rows);
@@ -124,13 +127,16 @@ class GatedCall final : public Call {
       : Call(layout, problem.seed % 2 == 1), is_backward_(is_backward) {
     const auto &[gate, up] = make_operands<T>(Family::two_vectors, problem);
     o_ = gated_row<T>(activations[problem.seed % activation_count], problem.cols());
-    add_row("gate", 0, &gate_, "gate_stride", &o_.gate_stride, RAPT_BAD_GATE, RAPT_BAD_GATE_STRIDE).hold(std::span<const T>(gate));
-    add_row("up", 1, &up_, "up_stride", &o_.up_stride, RAPT_BAD_UP, RAPT_BAD_UP_STRIDE).hold(std::span<const T>(up));
+    add_row("gate", 0, &gate_, "gate_stride", &o_.gate_stride, RAPT_BAD_GATE, RAPT_BAD_GATE_STRIDE)
+        .hold(std::span<const T>(gate));
+    add_row("up", 1, &up_, "up_stride", &o_.up_stride, RAPT_BAD_UP, RAPT_BAD_UP_STRIDE)
+        .hold(std::span<const T>(up));
     if (!is_backward) {
       add_output("y", &y_, "y_stride", &o_.y_stride, RAPT_BAD_Y, RAPT_BAD_Y_STRIDE, "gate up");
       return;
     }
-    add_row("dy", 1, &dy_, "y_stride", &o_.y_stride, RAPT_BAD_DY, RAPT_BAD_Y_STRIDE).hold(std::span<const T>(up));
+    add_row("dy", 1, &dy_, "y_stride", &o_.y_stride, RAPT_BAD_DY, RAPT_BAD_Y_STRIDE)
+        .hold(std::span<const T>(up));
     add_output("dgate", &dgate_, "", nullptr, RAPT_BAD_GATE, RAPT_OK, "gate");
     add_output("dup", &dup_, "", nullptr, RAPT_BAD_UP, RAPT_OK, "up");
   }
@@ -140,18 +146,21 @@ class GatedCall final : public Call {
   }
   const char *options() const override { return "rapt_gated_options"; }
   void add_limits(Limits &limits) override {
-    limits.past("size", o_.size, RAPT_BAD_OPTIONS_SIZE, {0, sizeof o_ - 8, sizeof o_ - 1, sizeof o_ + 1, sizeof o_ + 8, SIZE_MAX});
+    limits.past("size", o_.size, RAPT_BAD_OPTIONS_SIZE,
+                {0, sizeof o_ - 8, sizeof o_ - 1, sizeof o_ + 1, sizeof o_ + 8, SIZE_MAX});
     limits.past("type", o_.type, RAPT_BAD_TYPE, {RAPT_I8, RAPT_I4, RAPT_U4, 100, ~0u});
     if (is_backward_) limits.past("type", o_.type, RAPT_BAD_TYPE, {RAPT_F16, RAPT_BF16});
-    limits.past("activation", o_.activation, RAPT_BAD_ACTIVATION, {-1, static_cast<int>(activation_count), INT32_MAX, INT32_MIN});
-    const Statuses too_large = only(RAPT_BAD_SIZE) | only(RAPT_BAD_GATE_STRIDE) | only(RAPT_BAD_UP_STRIDE) | only(RAPT_BAD_Y_STRIDE);
+    limits.past("activation", o_.activation, RAPT_BAD_ACTIVATION,
+                {-1, static_cast<int>(activation_count), INT32_MAX, INT32_MIN});
+    const Statuses too_large =
+        only(RAPT_BAD_SIZE) | only(RAPT_BAD_GATE_STRIDE) | only(RAPT_BAD_UP_STRIDE) | only(RAPT_BAD_Y_STRIDE);
     limits.past("cols", o_.cols, too_large, {SIZE_MAX, SIZE_MAX / 2 + 2});
     if (o_.cols > 1) limits.past("rows", o_.rows, too_large, {SIZE_MAX, SIZE_MAX / 2 + 2});
   }
 
  private:
-  Operand &add_row(const char *name, std::size_t slot, void *pointer, const char *stride_name, std::ptrdiff_t *stride,
-                   rapt_status missing, rapt_status bad_stride) {
+  Operand &add_row(const char *name, std::size_t slot, void *pointer, const char *stride_name,
+                   std::ptrdiff_t *stride, rapt_status missing, rapt_status bad_stride) {
     Operand &added = add(name, element_of<T>, {1, 1, 1, o_.cols}, slot, pointer);
     added.missing = missing;
     added.stride_fields[2] = stride;
@@ -159,8 +168,8 @@ class GatedCall final : public Call {
     added.bad_stride = bad_stride;
     return added;
   }
-  void add_output(const char *name, void *pointer, const char *stride_name, std::ptrdiff_t *stride, rapt_status missing,
-                  rapt_status bad_stride, const char *replaces) {
+  void add_output(const char *name, void *pointer, const char *stride_name, std::ptrdiff_t *stride,
+                  rapt_status missing, rapt_status bad_stride, const char *replaces) {
     Operand &added = add_row(name, 2, pointer, stride_name, stride, missing, bad_stride);
     added.role = Role::output;
     added.replaces = replaces;
@@ -173,8 +182,8 @@ class GatedCall final : public Call {
 
 bool is_gated(Vectors function) { return function == Vectors::gated || function == Vectors::gated_backward; }
 bool has_two(Vectors function) {
-  return function == Vectors::dot || function == Vectors::silu_backward || function == Vectors::gelu_backward ||
-         function == Vectors::gelu_tanh_backward;
+  return function == Vectors::dot || function == Vectors::silu_backward ||
+         function == Vectors::gelu_backward || function == Vectors::gelu_tanh_backward;
 }
 bool has_output(Vectors function) { return function != Vectors::dot && function != Vectors::argmax; }
 
@@ -184,7 +193,8 @@ template <class T>
 std::unique_ptr<Call> make_vectors(Vectors function, const Problem &problem, const Layout &layout) {
   if (function == Vectors::dot_rows) return std::make_unique<DotRowsCall<T>>(problem, layout);
   if constexpr (sizeof(T) > 1) {
-    if (is_gated(function)) return std::make_unique<GatedCall<T>>(function == Vectors::gated_backward, problem, layout);
+    if (is_gated(function))
+      return std::make_unique<GatedCall<T>>(function == Vectors::gated_backward, problem, layout);
   }
   auto call = std::make_unique<VectorCall<T>>(function, problem, layout);
   if (function == Vectors::from_f32) {
@@ -192,7 +202,8 @@ std::unique_ptr<Call> make_vectors(Vectors function, const Problem &problem, con
     call->template add_vectors<float, float, T>(x, {}, false, true);
     return call;
   }
-  const auto &[x, second] = make_operands<T>(has_two(function) ? Family::two_vectors : Family::vector, problem);
+  const auto &[x, second] =
+      make_operands<T>(has_two(function) ? Family::two_vectors : Family::vector, problem);
   const std::vector<Factor<T>> factors = as_factors(second);
   if (function == Vectors::to_f32) {
     call->template add_vectors<T, T, float>(x, {}, false, true);

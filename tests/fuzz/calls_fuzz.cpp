@@ -34,16 +34,6 @@ struct Running {
   std::abort();
 }
 
-const KernelCase &draw_kernel(Random &random) {
-  std::size_t described = 0;
-  for (const KernelCase &kernel : kernel_cases()) described += kernel.make != nullptr;
-  std::size_t chosen = random.below(described);
-  for (const KernelCase &kernel : kernel_cases()) {
-    if (kernel.make && chosen-- == 0) return kernel;
-  }
-  std::abort();  // not reached
-}
-
 // Puts all arrays into one block, in place of each other, back to back, between the other's rows, or anywhere. Arrays whose
 // elements the call looks at are at its beginning, where only outputs meet them.
 void draw_places(Random &random, Call &call) {
@@ -83,7 +73,8 @@ void draw_places(Random &random, Call &call) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *bytes, std::size_t size) {
   Random random(bytes, size);
-  const KernelCase &kernel = draw_kernel(random);
+  const std::span<const KernelCase *const> kernels = described_kernels();
+  const KernelCase &kernel = *kernels[random.below(kernels.size())];
   Case drawn = draw_case(random, kernel, 700);
   const bool is_past_limit = random.one_in(3), is_together = !is_past_limit && random.one_in(4);
   if (is_past_limit || is_together) drawn.layout = in_one_call(drawn.layout);

@@ -13,7 +13,7 @@ TEXT
   exit 2
 fi
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-harnesses=$1 work=$2 families=(vectors dot_rows softmax softmax_backward norm attention attention_backward linear linear_quantized)
+harnesses=$1 work=$2 families=(calls attention attention_backward)
 export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
 seconds_each=$((($3 * 2 + ${#families[@]} - 1) / ${#families[@]}))
 mkdir -p "$work/findings"

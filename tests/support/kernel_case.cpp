@@ -1,5 +1,9 @@
 #include "support/kernel_case.hpp"
 
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
 #include "calls/linear.hpp"
 #include "calls/norm.hpp"
 #include "calls/rope.hpp"
@@ -269,5 +273,17 @@ constexpr KernelCase cases[] = {
 }  // namespace
 
 std::span<const KernelCase> kernel_cases() { return cases; }
+
+std::span<const KernelCase *const> described_kernels() {
+  static const std::vector<const KernelCase *> described = [] {
+    const char *const part = std::getenv("RAPT_CALLS_OF");
+    std::vector<const KernelCase *> made;
+    for (const KernelCase &kernel : cases) {
+      if (kernel.make && (!part || std::strstr(kernel.name, part))) made.push_back(&kernel);
+    }
+    return made;
+  }();
+  return described;
+}
 
 }  // namespace rapt::test

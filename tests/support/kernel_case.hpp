@@ -34,4 +34,7 @@ struct KernelCase {
 // Returns one entry for each line of kernels.def, in the order of the file.
 std::span<const KernelCase> kernel_cases();
 
+// Returns those whose calls tests/calls describes. RAPT_CALLS_OF=<part of a name> in the environment leaves out others.
+std::span<const KernelCase *const> described_kernels();
+
 }  // namespace rapt::test
