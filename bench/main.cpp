@@ -183,7 +183,8 @@ int main(int argc, char **argv) {
       "Before, between and after them it measures the limits of the machine (limit/...). The limit of\n"
       "a kernel is the larger of bytes / measured bandwidth of the cache level and of (vectors of\n"
       "elements x instructions per vector) / measured rate of fused multiply-adds, or of these with\n"
-      "additions. Its share is that limit / its time. Doubtful rows are marked, and the run is called disturbed.",
+      "additions. Its share is that limit / its time. Doubtful rows are marked, and the run is called disturbed.\n\n"
+      "All of it is written as JSON. bench/report/text.py makes tables of it, and page.py pictures.",
       "rapt_bench");
   app.add_flag("--quick", options.quick, "fewer sizes and repetitions: a minute or two instead of ten");
   app.add_flag("--peers", options.peers, "measure other libraries too, where the build has them");
