@@ -45,62 +45,31 @@ Buffer<std::byte> blocks(const Buffer<std::int8_t> &elements, const Buffer<float
   return made;
 }
 
-struct Int8Attention {
+struct Int8Attention : TypedAttention<float, std::int8_t> {
   Int8Attention(const AttentionShape &shape, bool packed, std::size_t group, bool with_blocks)
-      : shape(shape),
-        q(logits<float>(shape.q_heads * shape.q_len * shape.qk_dim, 0, 0)),
-        k(bytes(shape.kv_heads * (shape.kv_len + 63) / 64 * 64 * shape.qk_dim)),
-        v(bytes(shape.kv_heads * shape.kv_len * shape.v_dim)),
+      : TypedAttention(shape, logits<float>(shape.q_heads * shape.q_len * shape.qk_dim, 0, 0),
+                       bytes(shape.kv_heads * (shape.kv_len + 63) / 64 * 64 * shape.qk_dim),
+                       bytes(shape.kv_heads * shape.kv_len * shape.v_dim)),
         k_scales(scales(shape.kv_heads * shape.kv_len * groups(shape.qk_dim, group))),
-        v_scales(scales(shape.kv_heads * shape.kv_len * groups(shape.v_dim, group))),
-        out(shape.q_heads * shape.q_len * shape.v_dim),
-        options(attention_options<float>(shape)),
-        workspace(workspace_bytes(packed, group)) {
+        v_scales(scales(shape.kv_heads * shape.kv_len * groups(shape.v_dim, group))) {
+    options.kv_type = RAPT_I8;
+    options.packed_keys = packed;
+    options.scale_group = group;
     options.k_scales = k_scales.data();
     options.v_scales = v_scales.data();
-    std::size_t length = 0;
-    require_ok(rapt_attention_partial_tasks(&options, &partial_tasks, &length));
-    partials = Buffer<float>(length);
-    require_ok(rapt_attention_tasks(&options, &tasks));
+    prepare();
     if (!with_blocks) return;
     k_blocks = blocks(k, k_scales);
     v_blocks = blocks(v, v_scales);
   }
   static std::size_t groups(std::size_t dim, std::size_t group) { return group == 0 ? 1 : dim / group; }
-  std::size_t workspace_bytes(bool packed, std::size_t group) {
-    options.kv_type = RAPT_I8;
-    options.packed_keys = packed;
-    options.scale_group = group;
-    std::size_t bytes = 0;
-    require_ok(rapt_attention_workspace(&options, &bytes));
-    return bytes;
-  }
-  void whole() const {
-    require_ok(rapt_attention(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(),
-                              workspace.size()));
-  }
-  void partial() const {
-    require_ok(rapt_attention_partial(q.data(), k.data(), v.data(), partials.data(), &options, 0,
-                                      partial_tasks, workspace.data(), workspace.size()));
-  }
-  void merge() const {
-    require_ok(rapt_attention_merge(partials.data(), out.data(), &options, 0, tasks, workspace.data(),
-                                    workspace.size()));
-  }
 
   BlockAttentionProblem problem() const {
     return {.shape = shape, .q = q.data(), .k = k_blocks.data(), .v = v_blocks.data(), .out = out.data()};
   }
 
-  AttentionShape shape;
-  Buffer<float> q;
-  Buffer<std::int8_t> k, v;
-  Buffer<float> k_scales, v_scales, out;
-  rapt_attention_options options;
-  Buffer<unsigned char> workspace;
-  Buffer<float> partials{0};
+  Buffer<float> k_scales, v_scales;
   Buffer<std::byte> k_blocks{0}, v_blocks{0};  // for peers, with a scale per 32 elements
-  std::size_t tasks = 0, partial_tasks = 0;
 };
 
 using Part = AttentionPart<Int8Attention, BlockAttention>;

@@ -142,52 +142,20 @@ void add_rows(Suite &suite, HalfRows own, Narrow narrow) {
 
 // ---- attention
 
-struct HalfAttention {
+struct HalfAttention : TypedAttention<std::uint16_t, std::uint16_t> {
   HalfAttention(const AttentionShape &shape, rapt_type type, rapt_arithmetic arithmetic, Narrow narrow)
-      : shape(shape),
-        q(halves(narrow, shape.q_heads * shape.q_len * shape.qk_dim, 0)),
-        k(halves(narrow, shape.kv_heads * shape.kv_len * shape.qk_dim, 1)),
-        v(halves(narrow, shape.kv_heads * shape.kv_len * shape.v_dim, 2)),
-        out(shape.q_heads * shape.q_len * shape.v_dim),
-        options(attention_options<float>(shape)),
-        workspace(workspace_bytes(type, arithmetic)) {
-    std::size_t tasks = 0, length = 0;
-    require_ok(rapt_attention_partial_tasks(&options, &tasks, &length));
-    partial_tasks = tasks;
-    partials = Buffer<float>(length);
-    require_ok(rapt_attention_tasks(&options, &this->tasks));
-  }
-  std::size_t workspace_bytes(rapt_type type, rapt_arithmetic arithmetic) {
+      : TypedAttention(shape, halves(narrow, shape.q_heads * shape.q_len * shape.qk_dim, 0),
+                       halves(narrow, shape.kv_heads * shape.kv_len * shape.qk_dim, 1),
+                       halves(narrow, shape.kv_heads * shape.kv_len * shape.v_dim, 2)) {
     options.q_type = type;
     options.kv_type = options.out_type = RAPT_TYPE_DEFAULT;
     options.arithmetic = arithmetic;
-    std::size_t bytes = 0;
-    require_ok(rapt_attention_workspace(&options, &bytes));
-    return bytes;
-  }
-  void whole() const {
-    require_ok(rapt_attention(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(),
-                              workspace.size()));
-  }
-  void partial() const {
-    require_ok(rapt_attention_partial(q.data(), k.data(), v.data(), partials.data(), &options, 0,
-                                      partial_tasks, workspace.data(), workspace.size()));
-  }
-  void merge() const {
-    require_ok(rapt_attention_merge(partials.data(), out.data(), &options, 0, tasks, workspace.data(),
-                                    workspace.size()));
+    prepare();
   }
 
   AttentionProblem<std::uint16_t> problem() const {
     return {.shape = shape, .q = q.data(), .k = k.data(), .v = v.data(), .out = out.data()};
   }
-
-  AttentionShape shape;
-  Buffer<std::uint16_t> q, k, v, out;
-  rapt_attention_options options;
-  Buffer<unsigned char> workspace;
-  Buffer<float> partials{0};
-  std::size_t tasks = 0, partial_tasks = 0;
 };
 
 using Part = AttentionPart<HalfAttention, Attention<std::uint16_t>>;

@@ -1,5 +1,6 @@
 // Reads rapt_bench's command line and runs the benchmarks.
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -8,7 +9,6 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <regex>
 #include <stdexcept>
 #include <string>
@@ -17,14 +17,11 @@
 
 #include "peers/peer.hpp"
 #include "rapt/rapt.h"
-#include "support/brief.hpp"
 #include "support/conditions.hpp"
 #include "support/reporter.hpp"
 #include "support/results_file.hpp"
 #include "support/scaling.hpp"
 #include "support/suite.hpp"
-#include "support/summary.hpp"
-#include "support/text.hpp"
 #include "support/topology.hpp"
 #include "support/working_sets.hpp"
 
@@ -43,9 +40,9 @@ struct Options {
   std::string json;
 
   std::string results() const {
-    if (!json.empty()) return json;
-    return RAPT_BENCH_FOLDER "/" + results_file(quick, !filter.empty() || !isas.empty());
+    return json.empty() ? RAPT_BENCH_FOLDER "/" + results_file(quick, partial()) : json;
   }
+  bool partial() const { return !filter.empty() || !isas.empty(); }
 };
 
 struct UsageError : std::runtime_error {
@@ -117,10 +114,6 @@ void require_writable(const std::string &path) {
   if (!std::ofstream(path, std::ios::app)) throw UsageError(path + ": cannot be written");
 }
 
-struct CloseFile {
-  void operator()(std::FILE *file) const { std::fclose(file); }
-};
-
 // Returns the file to write during the run. A temporary file replaces earlier results only when the new ones
 // are complete. A device or pipe is written directly.
 std::string written_meanwhile(const std::string &json) {
@@ -143,6 +136,7 @@ void run(const Options &options) {
   // With fewer than four repetitions, the Mann-Whitney test of bench/compare_runs finds no difference significant.
   conditions.repetitions = options.quick ? 4 : 5;
   conditions.min_time = 0.015;
+  conditions.partial = options.partial();
 
   plan.working_sets = working_sets(conditions.topology, options.quick);
   if (plan.peers && peers().empty()) {
@@ -157,7 +151,7 @@ void run(const Options &options) {
     throw UsageError("--filter " + options.filter + ": matches no benchmark; --list shows them");
   }
   if (options.list) {
-    for (const Case *one : cases) print_text(one->name);
+    for (const Case *one : cases) fmt::print("{}\n", one->name);
     return;
   }
 
@@ -169,37 +163,12 @@ void run(const Options &options) {
   const double expected_seconds =
       static_cast<double>(cases.size()) * (conditions.repetitions + 2) * conditions.min_time;
   Reporter reporter(suite, cases, expected_seconds);
-  Scaling scaling;
   JsonReporter json(cases, [&] {
     suite.conclude();
-    scaling = measure_scaling(suite.plan(), conditions.topology);
-    return state_afterwards(suite, cases, scaling);
+    return state_afterwards(conditions, suite, cases, measure_scaling(suite.plan(), conditions.topology));
   });
   benchmark::RunSpecifiedBenchmarks(&reporter, &json);
   if (meanwhile != json_file) std::filesystem::rename(meanwhile, json_file);
-
-  // The tables of a whole run have hundreds of lines, so they go to a file, and the screen shows a summary.
-  const bool whole =
-      options.filter.empty() && options.isas.empty() && std::filesystem::is_regular_file(json_file);
-  const std::string tables = std::filesystem::path(json_file).replace_extension(".txt").string();
-  const std::unique_ptr<std::FILE, CloseFile> file(whole ? std::fopen(tables.c_str(), "w") : nullptr);
-  if (file) print_to(file.get());
-  print_conditions(conditions, suite.plan());
-  print_limits(suite.plan(), suite.limits(), suite.inverted_limits());
-  print_level_table(suite.plan(), cases);
-  print_shape_tables(suite.plan(), cases);
-  print_scaling(scaling);
-  print_accuracy(suite.plan(), cases);
-  print_spread(cases);
-  const Verdict verdict = verdict_of(suite, cases);
-  print_verdict(verdict, suite.inverted_limits());
-  if (file) {
-    print_to(stdout);
-    print_brief(conditions.topology.cpu_name, suite.plan(), cases);
-    print_verdict(verdict, {});
-    print_line("\nAll sizes and levels: {}", tables);
-  }
-  print_line("Every repetition: {}", json_file);
 }
 
 }  // namespace
@@ -214,7 +183,8 @@ int main(int argc, char **argv) {
       "Before, between and after them it measures the limits of the machine (limit/...). The limit of\n"
       "a kernel is the larger of bytes / measured bandwidth of the cache level and of (vectors of\n"
       "elements x instructions per vector) / measured rate of fused multiply-adds, or of these with\n"
-      "additions. Its share is that limit / its time. Doubtful rows are marked, and the run is called disturbed.",
+      "additions. Its share is that limit / its time. Doubtful rows are marked, and the run is called disturbed.\n\n"
+      "All of it is written as JSON. bench/report/text.py makes tables of it, and page.py pictures.",
       "rapt_bench");
   app.add_flag("--quick", options.quick, "fewer sizes and repetitions: a minute or two instead of ten");
   app.add_flag("--peers", options.peers, "measure other libraries too, where the build has them");
@@ -235,7 +205,7 @@ int main(int argc, char **argv) {
     return app.exit(error) == 0 ? 0 : usage_error;
   }
   if (options.where) {
-    print_text(options.results());
+    fmt::print("{}\n", options.results());
     return 0;
   }
   try {

@@ -1,5 +1,5 @@
 // The example decoder has one answer: on every level, for every number of threads, batch and chunk, and with
-// drafts. The answers are published in examples/decoder/short_models.cpp.
+// drafts. The answers are published in validate/short_models.cpp.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -7,21 +7,21 @@
 #include <string>
 #include <vector>
 
-#include "examples/decoder/short_models.hpp"
 #include "support/effort.hpp"
 #include "support/every_level.hpp"
+#include "validate/seeded_model.hpp"
+#include "validate/short_models.hpp"
 
 namespace rapt::test {
 namespace {
 
-void check(const decoder::ShortModel &model, const decoder::Report &report) {
-  const decoder::Sequence &first = report.sequences.front();
+void check(const decoder::ShortModel &model, const decoder::HashedReport &report) {
   CAPTURE(model.name);
-  CHECK(decoder::is_published(model, first));
-  if (decoder::is_published(model, first)) return;
+  CHECK(decoder::is_published(model, report));
+  if (decoder::is_published(model, report)) return;
   std::printf("%s: tokens %#018llx, logits %#018llx\n", model.name,
-              static_cast<unsigned long long>(decoder::hash_of_tokens(first)),
-              static_cast<unsigned long long>(first.logits.value()));
+              static_cast<unsigned long long>(decoder::hash_of_tokens(report.sequences.front())),
+              static_cast<unsigned long long>(report.logits.front().value()));
 }
 
 // The scalar level takes a hundred times as long, so it has only the first test, unless there is no other level.
@@ -81,16 +81,16 @@ TEST_CASE("other sequences in the batch change nothing") {
     for (const decoder::ShortModel &model : some_models()) {
       decoder::Plan plan = decoder::short_plan();
       plan.chunk = 9;  // some sequences decode while others still read their prompts
-      const decoder::Report together = decoder::decode_short(model, plan, 2, 8);
+      const decoder::HashedReport together = decoder::decode_short(model, plan, 2, 8);
       check(model, together);
       if (emulated()) continue;
       // The others are as they are in another batch, too.
       plan.chunk = 0;
-      const decoder::Report fewer = decoder::decode_short(model, plan, 1, 4);
+      const decoder::HashedReport fewer = decoder::decode_short(model, plan, 1, 4);
       for (std::size_t i = 0; i < fewer.sequences.size(); ++i) {
         CAPTURE(i);
         CHECK(fewer.sequences[i].tokens == together.sequences[i].tokens);
-        CHECK(fewer.sequences[i].logits.value() == together.sequences[i].logits.value());
+        CHECK(fewer.logits[i].value() == together.logits[i].value());
       }
     }
   });
@@ -105,7 +105,7 @@ TEST_CASE("speculative decoding has greedy decoding's tokens and logits") {
         decoder::Plan plan = decoder::short_plan();
         plan.drafts = drafts;
         CAPTURE(drafts);
-        const decoder::Report report = decoder::decode_short(model, plan);
+        const decoder::HashedReport report = decoder::decode_short(model, plan);
         check(model, report);
         accepted += report.sequences.front().accepted_drafts;
         rejected += report.sequences.front().rejected_drafts;
@@ -127,18 +127,17 @@ TEST_CASE("numbers of a plan cannot wrap around") {
   const std::size_t largest = static_cast<std::size_t>(-1);
   decoder::Model model = model_of_64_positions();
   const auto decode = [&](const decoder::Plan &plan) {
-    return decoder::generate(model, {{1, 2, 3}, {4}}, plan, [](std::size_t, std::span<const float>) {})
-        .sequences;
+    return decoder::generate_hashed(model, {{1, 2, 3}, {4}}, plan);
   };
-  const std::vector<decoder::Sequence> wanted = decode({.new_tokens = 64});
+  const decoder::HashedReport wanted = decode({.new_tokens = 64});
   for (const std::size_t new_tokens :
        {largest, largest - 2, largest - 3, largest - 63, std::size_t{1} << 63}) {
     for (const std::size_t others : {std::size_t{0}, largest}) {
-      const std::vector<decoder::Sequence> found = decode({new_tokens, others, others});
+      const decoder::HashedReport found = decode({new_tokens, others, others});
       for (std::size_t i = 0; i < 2; ++i) {
-        CHECK(found[i].tokens.size() == 64);
-        CHECK(found[i].tokens == wanted[i].tokens);
-        CHECK(found[i].logits.value() == wanted[i].logits.value());
+        CHECK(found.sequences[i].tokens.size() == 64);
+        CHECK(found.sequences[i].tokens == wanted.sequences[i].tokens);
+        CHECK(found.logits[i].value() == wanted.logits[i].value());
       }
     }
   }

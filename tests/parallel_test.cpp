@@ -97,26 +97,73 @@ const auto in_order = [](std::size_t n, const auto &body) {
   for (std::size_t i = 0; i < n; ++i) body(i);
 };
 
+// Memory that a test gives to a call. Before each piece stands a mark that nobody may overwrite.
+class Arena {
+ public:
+  void *operator()(std::size_t bytes) {
+    CHECK_FALSE(is_running);
+    bytes = (bytes + 15) / 16 * 16;
+    REQUIRE(sizeof end_mark + bytes <= memory_.size() - used_);
+    std::memcpy(&memory_[used_ + bytes], &end_mark, sizeof end_mark);
+    marks_.push_back(used_ + bytes);
+    used_ += bytes + 16;
+    return &memory_[marks_.back() - bytes];
+  }
+  // Everything is free again.
+  void check() {
+    for (const std::size_t at : marks_) CHECK(std::memcmp(&memory_[at], &end_mark, sizeof end_mark) == 0);
+    marks_.clear();
+    used_ = 0;
+  }
+
+  bool is_running = false;
+
+ private:
+  std::vector<std::byte> memory_ = std::vector<std::byte>(std::size_t{1} << 24);
+  std::vector<std::size_t> marks_ = reserved();
+  std::size_t used_ = 0;
+
+  static std::vector<std::size_t> reserved() {
+    std::vector<std::size_t> marks;
+    marks.reserve(10000);
+    return marks;
+  }
+};
+Arena arena;
+
+// A call with the arena takes its memory before the parts run, and else allocates.
+const auto in_order_without_memory = [](std::size_t n, const auto &body) {
+  arena.is_running = true;
+  in_order(n, body);
+  arena.is_running = false;
+};
+
 // ---- the cases of both headers
 
 template <class Parts>
 class Call {
  public:
-  Call(std::size_t threads, const Parts &parts) : threads_(threads), parts_(parts) {}
+  Call(std::size_t threads, const Parts &parts, Arena *memory = nullptr)
+      : threads_(threads), parts_(parts), memory_(memory) {}
 
   // The pointers set the types.
   template <class Q, class K, class V, class Out>
   rapt_status attention(Q q, K k, V v, Out out, const rapt_attention_options *o) const {
     const rapt_attention_options untyped = without_types(o);
-    return parallel_attention(q, k, v, out, o ? &untyped : nullptr, threads_, parts_);
+    const rapt_attention_options *const given = o ? &untyped : nullptr;
+    if (memory_) return parallel_attention(q, k, v, out, given, threads_, parts_, *memory_);
+    return parallel_attention(q, k, v, out, given, threads_, parts_);
   }
   template <class Q, class K, class V>
   rapt_status attention_backward(Q q, K k, V v, const rapt_attention_options *o,
                                  const rapt_attention_gradients *g) const {
     const rapt_attention_options untyped = without_types(o);
-    return parallel_attention_backward(q, k, v, o ? &untyped : nullptr, g, threads_, parts_);
+    const rapt_attention_options *const given = o ? &untyped : nullptr;
+    if (memory_) return parallel_attention_backward(q, k, v, given, g, threads_, parts_, *memory_);
+    return parallel_attention_backward(q, k, v, given, g, threads_, parts_);
   }
   rapt_status linear(const LinearWork *layers, std::size_t count) const {
+    if (memory_) return parallel_linear({layers, count}, threads_, parts_, *memory_);
     return parallel_linear({layers, count}, threads_, parts_);
   }
 
@@ -129,6 +176,7 @@ class Call {
 
   std::size_t threads_;
   const Parts &parts_;
+  Arena *memory_;
 };
 
 struct Header {
@@ -142,6 +190,9 @@ struct Header {
         use(name, Call(threads, parts));
       }
     });
+    for (const std::size_t threads : Sizes{1, 3, 16}) {
+      use("memory of the caller", Call(threads, in_order_without_memory, &arena));
+    }
   }
 
   template <class Use>
@@ -167,7 +218,7 @@ struct Header {
     return rapt::detail::run_parts(tasks, runs, threads, 1, in_order, visit);
   }
 
-  static void check_memory() {}  // operator delete does it
+  static void check_memory() { arena.check(); }  // of other calls operator delete does it
 };
 
 }  // namespace
@@ -239,6 +290,109 @@ TEST_CASE("a status ends the work of two threads") {
     return first == 0 ? RAPT_BAD_OVERLAP : RAPT_OK;
   };
   CHECK(rapt::detail::run_parts(1000, 1000, 2, 1, std_threads, visit) == RAPT_BAD_OVERLAP);
+}
+
+TEST_CASE("with memory of the caller a call allocates nothing") {
+  Layers layers;
+  for (const std::size_t q_len : Sizes{1, 300}) {
+    Attention<float> of(q_len);
+    AttentionResults<float> results = of.empty();
+    const Call call(3, in_order_without_memory, &arena);
+    rapt_status statuses[3];
+    failure = Failure::allocation;
+    allocations_left = 0;
+    statuses[0] = of.forwards(results, call);
+    statuses[1] = of.backwards(results, call);
+    statuses[2] = call.linear(layers.work.data(), 4);
+    allocations_left = never;
+    failure = Failure::none;
+    for (const rapt_status status : statuses) CHECK(status == RAPT_OK);
+    arena.check();
+  }
+}
+
+// ---- several calls of attention
+
+// A prompt in f32, tokens in f64 and f32, and a call without rows. Three threads split no keys, and 16 do.
+struct Batch {
+  Attention<float> prompt{140}, token{1}, none{0};
+  Attention<double> another{1};
+  AttentionResults<float> of_prompt = prompt.empty(), of_token = token.empty(), of_none = none.empty();
+  AttentionResults<double> of_another = another.empty();
+  std::vector<AttentionWork> calls = {call_of(prompt, of_prompt), call_of(another, of_another),
+                                      call_of(none, of_none), call_of(token, of_token)};
+
+  template <class T>
+  static AttentionWork call_of(Attention<T> &of, AttentionResults<T> &results) {
+    of.o.lse = results.lse.data();
+    return {of.q.data(), of.k.data(), of.v.data(), results.out.data(), &of.o};
+  }
+  bool is_as_expected() const {
+    return equal(of_prompt.out, prompt.expected.out) && equal(of_another.out, another.expected.out) &&
+           equal(of_token.out, token.expected.out) && equal(of_prompt.lse, prompt.expected.lse) &&
+           equal(of_another.lse, another.expected.lse) && equal(of_token.lse, token.expected.lse);
+  }
+};
+
+TEST_CASE("several calls of attention have the bits of the plain calls") {
+  for_each_adapter([](const char *name, const auto &parts) {
+    CAPTURE(name);
+    for (const std::size_t threads : Sizes{0, 1, 2, 3, 16, SIZE_MAX}) {
+      CAPTURE(threads);
+      Batch batch;
+      REQUIRE(parallel_attention(batch.calls, threads, parts) == RAPT_OK);
+      CHECK(batch.is_as_expected());
+    }
+  });
+  for (const std::size_t threads : Sizes{1, 3, 16}) {
+    Batch batch;
+    REQUIRE(parallel_attention(batch.calls, threads, in_order_without_memory, arena) == RAPT_OK);
+    arena.check();
+    CHECK(batch.is_as_expected());
+  }
+  CHECK(parallel_attention(std::span<const AttentionWork>{}, 3, in_order) == RAPT_OK);
+}
+
+// The prompt has six tasks, and each token two: ten. Split, each token has six, and the prompt eighteen.
+TEST_CASE("calls of attention are one list of tasks, and their keys are split where there are more threads") {
+  const auto bodies = [](std::size_t threads) {
+    Batch batch;
+    std::vector<std::size_t> counts;
+    const auto count = [&](std::size_t n, const auto &body) {
+      counts.push_back(n);
+      in_order(n, body);
+    };
+    REQUIRE(parallel_attention(batch.calls, threads, count) == RAPT_OK);
+    return counts;
+  };
+  CHECK(bodies(10) == std::vector<std::size_t>{10});
+  CHECK(bodies(11) == std::vector<std::size_t>{11, 10});
+  CHECK(bodies(SIZE_MAX) == std::vector<std::size_t>{30, 10});
+}
+
+TEST_CASE("a bad call among several: none is computed") {
+  for (const std::size_t threads : Sizes{0, 1, 3, 16}) {
+    Batch batch;
+    const auto judge = [&] { return parallel_attention(batch.calls, threads, std_threads); };
+    for (const std::size_t i : Sizes{0, 1, 2, 3}) {
+      const AttentionWork good = batch.calls[i];
+      batch.calls[i].options = nullptr;
+      CHECK(judge() == RAPT_BAD_OPTIONS);
+      batch.calls[i] = good;
+      if (i == 2) continue;  // without rows it needs no values
+      batch.calls[i].v = nullptr;
+      CHECK(judge() == RAPT_BAD_V);
+      batch.calls[i] = good;
+    }
+    // Bad options of a later call come before bad arrays.
+    batch.calls[0].v = nullptr;
+    batch.token.o.qk_dim = 0;
+    CHECK(judge() == RAPT_BAD_DIM);
+    const auto zero = [](const auto &numbers) {
+      return std::all_of(numbers.begin(), numbers.end(), [](auto number) { return number == 0; });
+    };
+    CHECK((zero(batch.of_prompt.out) && zero(batch.of_another.out) && zero(batch.of_token.out)));
+  }
 }
 
 // ---- types

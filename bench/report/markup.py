@@ -25,11 +25,11 @@ def table(headings: list[str], rows: list[list[str]], shaded: Collection[str] = 
     return f"<table><thead><tr>{line('th', headings)}</thead><tbody>\n{body}</tbody></table>\n"
 
 
-def number(value: float | None) -> str:
+def number(value: float | None, most_decimals: int = 99) -> str:
     """Three significant digits."""
-    if not value:
-        return "" if value is None else "0"
-    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+    if not value or not math.isfinite(value):
+        return "" if value is None else f"{value:g}"
+    return f"{value:.{min(most_decimals, max(0, 2 - math.floor(math.log10(abs(value)))))}f}"
 
 
 def percent(share: float | None) -> str:

@@ -171,9 +171,9 @@ def _numbers(results: Results) -> str:
         "GFLOP/s": lambda one: number(one.facts["flop"] / one.seconds * 1e-9) if "flop" in one.facts else "",
         "GB/s": lambda one: number(one.gigabytes_per_second),
         "share": lambda one: percent(one.share),
-        "error": lambda one: number(one.facts.get("error")),
+        "error": lambda one: number(one.error),
         "÷ plain": lambda one: ratio(results.over_plain(one)),
-        "best peer ÷ rapt": lambda one: ratio(results.best_ratio(*one.name.split("/", 2))),
+        "best peer ÷ rapt": lambda one: ratio(results.best_ratio(*one.key)),
         "limited by": lambda one: one.facts.get("label", ""),
         "rules": lambda one: ", ".join(one.doubts),
     }

@@ -1,17 +1,18 @@
 #include "support/conditions.hpp"
 
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "commit.hpp"
 #include "peers/peer.hpp"
 #include "rapt/rapt.h"
-#include "support/text.hpp"
 
 namespace rapt::bench {
 namespace {
@@ -62,52 +63,45 @@ void record_conditions(const Conditions &conditions, const Plan &plan) {
   }
 }
 
-Verdict verdict_of(const Suite &suite, const std::vector<Case *> &cases) {
-  Verdict verdict;
-  std::map<std::string, std::size_t> counts;
-  for (const Case *one : cases) {
-    verdict.rows += one->kernel != limit_kernel && one->measured();
-    verdict.marked += !one->doubts.empty();
-    for (const std::string &rule : one->doubts) ++counts[rule];
-  }
+std::string state_afterwards(const Conditions &conditions, const Suite &suite,
+                             const std::vector<Case *> &cases, const Scaling &scaling) {
+  using json = nlohmann::ordered_json;
+  json reasons = json::object(), rows = json::object(), inherited = json::object(), errors = json::object();
+  const auto add_reason = [&](const char *name, const char *meaning, std::ptrdiff_t count) {
+    if (count > 0) reasons[name] = {{"count", count}, {"meaning", meaning}};
+  };
   for (const Rule &rule : rules) {
-    if (counts.contains(rule.name)) verdict.reasons.emplace_back(rule, counts[rule.name]);
+    const auto breaks = [&](const Case *one) { return std::ranges::count(one->doubts, rule.name) > 0; };
+    add_reason(rule.name, rule.meaning, std::ranges::count_if(cases, breaks));
   }
-  const Rule inverted = {"limits", nullptr, 0, "limits below those of a weaker level"};
-  if (!suite.inverted_limits().empty())
-    verdict.reasons.emplace_back(inverted, suite.inverted_limits().size());
-  return verdict;
-}
-
-void print_verdict(const Verdict &verdict, const std::vector<Inversion> &inverted_limits) {
-  if (verdict.reasons.empty()) {
-    print_line("\nQuiet: none of {} rows is marked.", verdict.rows);
-    return;
-  }
-  print_line("\nDisturbed: of {} rows {} are marked with an exclamation mark.", verdict.rows, verdict.marked);
-  for (const auto &[rule, count] : verdict.reasons) {
-    print_line("  {:<9}{:>5}  {}", rule.name, count, rule.meaning);
-  }
-  for (const Inversion &one : inverted_limits) print_line("  {} was measured below {}", one.limit, one.below);
-}
-
-std::string state_afterwards(const Suite &suite, const std::vector<Case *> &cases, const Scaling &scaling) {
-  using nlohmann::json;
-  const Verdict verdict = verdict_of(suite, cases);
-  json reasons = json::object(), rows = json::object();
-  for (const auto &[rule, count] : verdict.reasons) {
-    reasons[rule.name] = {{"count", count}, {"meaning", rule.meaning}};
-  }
+  add_reason("limits", "limits below those of a weaker level", std::ssize(suite.inverted_limits()));
   for (const Case *one : cases) {
     if (!one->doubts.empty()) rows[one->name] = one->doubts;
+    const std::string of_all_sizes = one->kernel + "/" + one->implementation;
+    if (one->measured() && !one->is_peer && one->kernel != limit_kernel && one->served_by != one->isa)
+      inherited[of_all_sizes] = one->served_by;
+    if (one->error && !std::isfinite(*one->error))
+      errors[of_all_sizes] = std::isnan(*one->error) ? "nan" : "inf";
   }
+  const Topology &topology = conditions.topology;
+  const nlohmann::json inverted_limits = suite.inverted_limits(), on_threads = scaling;
   const json after = {{"limits", suite.limits().rates()},
                       {"disturbed",
-                       {{"verdict", verdict.reasons.empty() ? "quiet" : "disturbed"},
+                       {{"verdict", reasons.empty() ? "quiet" : "disturbed"},
                         {"reasons", reasons},
                         {"rows", rows},
-                        {"limits", suite.inverted_limits()}}},
-                      {"scaling", scaling}};
+                        {"limits", inverted_limits}}},
+                      {"scaling", on_threads},
+                      {"inherited", inherited},
+                      {"errors", errors},
+                      {"run",
+                       {{"partial", conditions.partial},
+                        {"skipped", conditions.skipped},
+                        {"repetitions", conditions.repetitions},
+                        {"min_time", conditions.min_time},
+                        {"load", conditions.load},
+                        {"cpu_count", topology.cpu_count},
+                        {"caches", {{"L1d", topology.l1d}, {"L2", topology.l2}, {"L3", topology.l3}}}}}};
   return after.dump(1);
 }
 

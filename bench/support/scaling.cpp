@@ -11,7 +11,6 @@
 
 #include "rapt/parallel.hpp"
 #include "support/attention_backward.hpp"
-#include "support/text.hpp"
 
 namespace rapt::bench {
 namespace {
@@ -130,30 +129,6 @@ Scaling measure_scaling(const Plan &plan, const Topology &topology) {
   }
   bind_thread({topology.pinned_cpu});
   return scaling;
-}
-
-// Prints one row per size and number of threads, with one column per adapter.
-void print_scaling(const Scaling &rows) {
-  if (rows.empty()) return;
-  const auto adapters =
-      static_cast<std::size_t>(std::count_if(rows.begin(), rows.end(), [&](const ScalingRow &row) {
-        return row.size == rows.front().size && row.threads == 1;
-      }));
-  print_line(
-      "\nattention_f32 on threads by rapt/parallel.hpp, {}: speed-up over the plain call, wall time.\n",
-      rows.front().isa);
-  std::string head = fmt::format("{:<34}{:>12}{:>9}", "size", "plain call", "threads");
-  for (std::size_t i = 0; i < adapters; ++i) head += fmt::format("{:>13}", rows[i].adapter);
-  print_line("{}", head);
-  print_rule(head.size());
-  for (std::size_t i = 0; i < rows.size(); i += adapters) {
-    const ScalingRow &row = rows[i];
-    const bool first = row.threads == 1;
-    std::string line = fmt::format("{:<34}{:>12}{:>9}", first ? row.size : "",
-                                   first ? time_text(row.seconds * row.speed_up) : "", row.threads);
-    for (std::size_t j = i; j < i + adapters; ++j) line += fmt::format("{:>13.2f}", rows[j].speed_up);
-    print_line("{}", line);
-  }
 }
 
 }  // namespace rapt::bench

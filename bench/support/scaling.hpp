@@ -24,6 +24,4 @@ using Scaling = std::vector<ScalingRow>;
 // level, or if the plan's filter does not match attention_f32/isa/scaling.
 Scaling measure_scaling(const Plan &plan, const Topology &topology);
 
-void print_scaling(const Scaling &rows);
-
 }  // namespace rapt::bench

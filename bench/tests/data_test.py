@@ -36,7 +36,21 @@ class Data(unittest.TestCase):
     def test_a_peer_twice_as_slow_is_a_ratio_of_2(self) -> None:
         self.assertEqual(self.results.best_rival("exp_f32", "avx2", "L1").impl, "fast")
         self.assertAlmostEqual(self.results.best_ratio("exp_f32", "avx2", "L1"), 2)
+        # Only the strongest level has peers of other levels.
         self.assertIsNone(self.results.best_ratio("exp_f32", "scalar", "L1"))
+        self.assertEqual(self.results.strongest("exp_f32"), "avx2")  # avx2_vnni inherits the kernel
+        self.assertAlmostEqual(self.results.over_scalar(self.results.find("exp_f32", "avx2", "L1")), 4)
+
+    def test_the_error_of_a_peer(self) -> None:
+        """A peer whose error is NaN is none. With a bound on the error, only peers within it count."""
+        document = made_up.document({**ROWS, "exp_f32/nan-avx2/L1": [10.0], "exp_f32/wrong-avx2/L1": [20.0]})
+        for row in document["benchmarks"]:
+            row["error"] = 100 if "wrong" in row["run_name"] else 0.6
+        del document["benchmarks"][-2]["error"]
+        document["after"]["errors"] = {"exp_f32/nan-avx2": "nan"}
+        results = Results(document)
+        self.assertEqual(results.best_rival("exp_f32", "avx2", "L1").impl, "wrong-avx2")
+        self.assertEqual(results.best_rival("exp_f32", "avx2", "L1", largest_error=10).impl, "fast")
 
 
 if __name__ == "__main__":

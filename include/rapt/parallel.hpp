@@ -14,6 +14,11 @@
 /// The pointers q, k, v and out set the element types, as ranges do in rapt.hpp. With pointers to void, the
 /// options set the types.
 ///
+/// Every function allocates a workspace per thread, and what it needs to split keys and to list tasks, before it
+/// calls `parts`. An engine that calls often has this memory already, and passes a function as the last argument:
+/// memory(bytes) returns that many bytes, aligned as by malloc, which nobody else uses until the call returns. It
+/// is called a few times, on the calling thread. Then the call allocates nothing.
+///
 /// rapt::std_threads starts threads - 1 threads in each call, which takes tens of microseconds. The other
 /// adapters keep their threads. For calls below 100 us, such as most decoding, use openmp or tbb. On one
 /// thread, the cost of an adapter is too small to measure. This table has the speed-up of 2 threads over the
@@ -47,6 +52,7 @@
 #include <span>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "rapt/rapt.hpp"
@@ -100,23 +106,40 @@ rapt_status set_pointee_types(rapt_attention_options &o) {
   return agree ? RAPT_OK : RAPT_BAD_TYPE;
 }
 
+// The memory of a call whose caller gives none.
+class Allocated {
+ public:
+  void *operator()(std::size_t bytes) {
+    std::unique_ptr<std::byte[]> piece(new std::byte[bytes]);
+    return pieces_.emplace_back(std::move(piece)).get();
+  }
+
+ private:
+  std::vector<std::unique_ptr<std::byte[]> > pieces_;
+};
+
+template <class Element, class Memory>
+std::span<Element> take(Memory &memory, std::size_t count) {
+  return {static_cast<Element *>(static_cast<void *>(memory(count * sizeof(Element)))), count};
+}
+
 // Splits the tasks into `runs` ranges, and calls run(first, last, workspace) for each. Each thread takes the
 // next range when it has finished one. 0 runs or threads count as 1: without tasks one empty run checks the
 // arguments. Returns the first status that is not RAPT_OK; no range begins after that status.
-template <class Parts, class Run>
+template <class Parts, class Run, class Memory = Allocated>
 rapt_status run_parts(std::size_t tasks, std::size_t runs, std::size_t threads, std::size_t workspace_bytes,
-                      const Parts &parts, const Run &run) {
+                      const Parts &parts, const Run &run, Memory &&memory = Memory()) {
   runs = (std::max<std::size_t>)(1, (std::min)(runs, tasks));
   threads = (std::max<std::size_t>)(1, (std::min)(threads, runs));
-  // The workspaces are allocated before `parts` runs, because an exception on one of its threads would end
-  // the program.
-  std::vector<std::unique_ptr<std::byte[]> > workspaces(threads);
-  for (std::unique_ptr<std::byte[]> &workspace : workspaces) workspace.reset(new std::byte[workspace_bytes]);
+  // The workspaces are there before `parts` runs, because an exception on one of its threads would end the
+  // program.
+  const std::span<void *> workspaces = take<void *>(memory, threads);
+  for (void *&workspace : workspaces) workspace = memory(workspace_bytes);
   std::atomic<std::size_t> next{0};
   std::atomic<rapt_status> status{RAPT_OK};
   const auto body = [&](std::size_t part) noexcept {
     for (std::size_t i = next++; i < runs && status == RAPT_OK; i = next++) {
-      const rapt_status answer = run(tasks * i / runs, tasks * (i + 1) / runs, workspaces[part].get());
+      const rapt_status answer = run(tasks * i / runs, tasks * (i + 1) / runs, workspaces[part]);
       rapt_status none = RAPT_OK;
       if (answer != RAPT_OK) status.compare_exchange_strong(none, answer);
     }
@@ -129,7 +152,50 @@ rapt_status run_parts(std::size_t tasks, std::size_t runs, std::size_t threads, 
   return status;
 }
 
-inline constexpr std::size_t runs_per_thread = 8;  // enough to balance tasks of different length
+// Returns enough runs to balance tasks of different length. Every run checks the arguments again.
+inline std::size_t balanced_runs(std::size_t tasks, std::size_t threads) {
+  return threads <= 1 ? 1 : 8 * (std::min)(threads, tasks);
+}
+
+// The tasks of several calls as one list: call i has those from first_task[i] to first_task[i + 1] - 1. Returns a
+// function for run_parts(), which calls run(i, first, last, workspace) and counts the tasks of call i from 0. An
+// empty range is an empty range of every call, which checks them all.
+template <class Run>
+auto in_calls(std::span<const std::size_t> first_task, const Run &run) {
+  return [first_task, &run](std::size_t first, std::size_t last, void *workspace) {
+    rapt_status status = RAPT_OK;
+    for (std::size_t i = 0; i + 1 < first_task.size() && status == RAPT_OK; ++i) {
+      const std::size_t begin = (std::max)(first, first_task[i]), end = (std::min)(last, first_task[i + 1]);
+      if (first == last) {
+        status = run(i, 0, 0, workspace);
+      } else if (begin < end) {
+        status = run(i, begin - first_task[i], end - first_task[i], workspace);
+      }
+    }
+    return status;
+  };
+}
+
+// Appends the tasks of call i to such a list.
+inline rapt_status append(std::span<std::size_t> first_task, std::size_t i, std::size_t tasks) {
+  if (tasks > SIZE_MAX - first_task[i]) return RAPT_BAD_SIZE;
+  first_task[i + 1] = first_task[i] + tasks;
+  return RAPT_OK;
+}
+
+// Runs the list, where each call checks its arguments before it writes. The calls after a bad one must not run, nor
+// those before it: so all of several calls are checked first.
+template <class Parts, class Run, class Memory>
+rapt_status run_calls(std::span<const std::size_t> first_task, std::size_t threads,
+                      std::size_t workspace_bytes, const Parts &parts, const Run &run, Memory &memory) {
+  const std::size_t tasks = first_task.back();
+  if (first_task.size() > 2) {
+    const rapt_status status = run_parts(0, 1, 1, workspace_bytes, parts, in_calls(first_task, run), memory);
+    if (status != RAPT_OK || tasks == 0) return status;
+  }
+  return run_parts(tasks, balanced_runs(tasks, threads), threads, workspace_bytes, parts,
+                   in_calls(first_task, run), memory);
+}
 
 }  // namespace detail
 
@@ -138,53 +204,94 @@ template <class T>
 concept ElementPointer = std::is_null_pointer_v<T> ||
     (std::is_pointer_v<T> && (std::is_void_v<detail::Pointee<T> > || Element<detail::Pointee<T> >));
 
-/// Computes rapt_attention by tasks, on up to `threads` threads. If there are more threads than tasks, it also
-/// splits the keys and merges partial results, so it also helps in decoding. It allocates a workspace per
-/// thread, and the partial results, before it calls `parts`. It throws what these allocations and `parts`
-/// throw, such as std::bad_alloc, or std::system_error if std_threads cannot start a thread. Every started
-/// thread has then ended, and the outputs may hold anything. (OpenMP's own runtime ends the program if it
-/// cannot start a thread.)
-template <ElementPointer Q, ElementPointer K, ElementPointer V, ElementPointer Out, class Parts>
-rapt_status parallel_attention(Q q, K k, V v, Out out, const rapt_attention_options *options,
-                               std::size_t threads, const Parts &parts) {
-  if (!options) return RAPT_BAD_OPTIONS;
-  rapt_attention_options o = *options;
-  std::size_t bytes = 0, tasks = 0, partial_tasks = 0, length = 0;
-  rapt_status status = detail::set_pointee_types<Q, K, V, Out>(o);
-  if (status == RAPT_OK) status = rapt_attention_workspace(&o, &bytes);
-  if (status == RAPT_OK) status = rapt_attention_tasks(&o, &tasks);
-  if (status == RAPT_OK) status = rapt_attention_partial_tasks(&o, &partial_tasks, &length);
-  if (status != RAPT_OK) return status;
-  const auto whole = [&](std::size_t first, std::size_t last, void *workspace) {
-    return rapt_attention_run(q, k, v, out, &o, first, last, workspace, bytes);
-  };
-  if (tasks >= threads || partial_tasks <= tasks) {
-    return detail::run_parts(tasks, (std::min)(threads, tasks) * detail::runs_per_thread, threads, bytes,
-                             parts, whole);
+/// One call of parallel_attention for several, with the arguments of rapt_attention. The options name the types.
+struct AttentionWork {
+  const void *q;                          ///< as rapt_attention()'s
+  const void *k;                          ///< as rapt_attention()'s
+  const void *v;                          ///< as rapt_attention()'s
+  void *out;                              ///< as rapt_attention()'s
+  const rapt_attention_options *options;  ///< as rapt_attention()'s, with the types
+};
+
+/// Computes several calls of rapt_attention as one list of tasks, on up to `threads` threads: the sequences of a
+/// batch, for example, whose keys are in different places. No call may read or write what another one writes. If a
+/// call is bad, none is computed: the status is that of the first one whose options are bad, else of the first one
+/// whose arrays are. If there are more threads than tasks, it also splits the keys and merges partial results.
+template <class Parts, class Memory = detail::Allocated>
+rapt_status parallel_attention(std::span<const AttentionWork> calls, std::size_t threads, const Parts &parts,
+                               Memory &&memory = Memory()) {
+  const std::span<std::size_t> first_task = detail::take<std::size_t>(memory, calls.size() + 1),
+                               first_part = detail::take<std::size_t>(memory, calls.size() + 1),
+                               lengths = detail::take<std::size_t>(memory, calls.size());
+  std::size_t bytes = 0;
+  first_task[0] = first_part[0] = 0;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    std::size_t tasks = 0, of_call = 0;
+    rapt_status status = rapt_attention_workspace(calls[i].options, &of_call);
+    if (status == RAPT_OK) status = rapt_attention_tasks(calls[i].options, &tasks);
+    if (status == RAPT_OK) status = detail::append(first_task, i, tasks);
+    if (status != RAPT_OK) return status;
+    bytes = (std::max)(bytes, of_call);
   }
+  const std::size_t tasks = first_task.back();
+  for (std::size_t i = 0; i < calls.size() && tasks < threads; ++i) {
+    std::size_t of_call = 0;
+    rapt_status status = rapt_attention_partial_tasks(calls[i].options, &of_call, &lengths[i]);
+    if (status == RAPT_OK) status = detail::append(first_part, i, of_call);
+    if (status != RAPT_OK) return status;
+  }
+  const auto whole = [&](std::size_t i, std::size_t first, std::size_t last, void *workspace) {
+    const AttentionWork &of = calls[i];
+    return rapt_attention_run(of.q, of.k, of.v, of.out, of.options, first, last, workspace, bytes);
+  };
+  const std::size_t part_tasks = tasks < threads ? first_part.back() : 0;
+  if (part_tasks <= tasks) return detail::run_calls(first_task, threads, bytes, parts, whole, memory);
+
   // The partial calls do not get the output, and the merge does not get the inputs. So this empty run checks
   // all arguments.
-  status = detail::run_parts(0, 1, 1, bytes, parts, whole);
+  rapt_status status = detail::run_parts(0, 1, 1, bytes, parts, detail::in_calls(first_task, whole), memory);
   if (status != RAPT_OK) return status;
-  const std::size_t size = o.q_type == RAPT_F64 ? sizeof(double) : sizeof(float);
-  const std::unique_ptr<std::byte[]> partials(new std::byte[length * size]);
-  status = detail::run_parts(partial_tasks, partial_tasks, threads, bytes, parts,
-                             [&](std::size_t first, std::size_t last, void *workspace) {
-                               return rapt_attention_partial(q, k, v, partials.get(), &o, first, last,
-                                                             workspace, bytes);
-                             });
+  const std::span<void *> partials = detail::take<void *>(memory, calls.size());
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const std::size_t size = calls[i].options->q_type == RAPT_F64 ? sizeof(double) : sizeof(float);
+    partials[i] = memory(lengths[i] * size);
+  }
+  const auto partial = [&](std::size_t i, std::size_t first, std::size_t last, void *workspace) {
+    const AttentionWork &of = calls[i];
+    return rapt_attention_partial(of.q, of.k, of.v, partials[i], of.options, first, last, workspace, bytes);
+  };
+  const auto merge = [&](std::size_t i, std::size_t first, std::size_t last, void *workspace) {
+    const AttentionWork &of = calls[i];
+    return rapt_attention_merge(partials[i], of.out, of.options, first, last, workspace, bytes);
+  };
+  status = detail::run_parts(part_tasks, part_tasks, threads, bytes, parts,
+                             detail::in_calls(first_part, partial), memory);
   if (status != RAPT_OK) return status;
-  return detail::run_parts(
-      tasks, tasks, threads, bytes, parts, [&](std::size_t first, std::size_t last, void *workspace) {
-        return rapt_attention_merge(partials.get(), out, &o, first, last, workspace, bytes);
-      });
+  return detail::run_parts(tasks, tasks, threads, bytes, parts, detail::in_calls(first_task, merge), memory);
+}
+
+/// Computes rapt_attention by tasks, on up to `threads` threads. If there are more threads than tasks, it also
+/// splits the keys and merges partial results, so it also helps in decoding. It throws what its allocations and
+/// `parts` throw, such as std::bad_alloc, or std::system_error if std_threads cannot start a thread. Every started
+/// thread has then ended, and the outputs may hold anything. (OpenMP's own runtime ends the program if it
+/// cannot start a thread.)
+template <ElementPointer Q, ElementPointer K, ElementPointer V, ElementPointer Out, class Parts,
+          class Memory = detail::Allocated>
+rapt_status parallel_attention(Q q, K k, V v, Out out, const rapt_attention_options *options,
+                               std::size_t threads, const Parts &parts, Memory &&memory = Memory()) {
+  if (!options) return RAPT_BAD_OPTIONS;
+  rapt_attention_options o = *options;
+  const rapt_status status = detail::set_pointee_types<Q, K, V, Out>(o);
+  if (status != RAPT_OK) return status;
+  const AttentionWork call{q, k, v, out, &o};
+  return parallel_attention({&call, 1}, threads, parts, memory);
 }
 
 /// Like parallel_attention, for rapt_attention_backward. Each thread computes one run of consecutive tasks.
-template <ElementPointer Q, ElementPointer K, ElementPointer V, class Parts>
+template <ElementPointer Q, ElementPointer K, ElementPointer V, class Parts, class Memory = detail::Allocated>
 rapt_status parallel_attention_backward(Q q, K k, V v, const rapt_attention_options *options,
                                         const rapt_attention_gradients *gradients, std::size_t threads,
-                                        const Parts &parts) {
+                                        const Parts &parts, Memory &&memory = Memory()) {
   if (!options) return RAPT_BAD_OPTIONS;
   rapt_attention_options o = *options;
   std::size_t bytes = 0, tasks = 0;
@@ -192,10 +299,10 @@ rapt_status parallel_attention_backward(Q q, K k, V v, const rapt_attention_opti
   if (status == RAPT_OK) status = rapt_attention_backward_workspace(&o, &bytes);
   if (status == RAPT_OK) status = rapt_attention_backward_tasks(&o, gradients, &tasks);
   if (status != RAPT_OK) return status;
-  return detail::run_parts(
-      tasks, threads, threads, bytes, parts, [&](std::size_t first, std::size_t last, void *workspace) {
-        return rapt_attention_backward_run(q, k, v, &o, gradients, first, last, workspace, bytes);
-      });
+  const auto run = [&](std::size_t first, std::size_t last, void *workspace) {
+    return rapt_attention_backward_run(q, k, v, &o, gradients, first, last, workspace, bytes);
+  };
+  return detail::run_parts(tasks, threads, threads, bytes, parts, run, memory);
 }
 
 /// One layer of parallel_linear, with the arguments of rapt_linear. The options name the types.
@@ -209,39 +316,26 @@ struct LinearWork {
 /// Computes several linear layers as one list of tasks, on up to `threads` threads, with the bits of one
 /// rapt_linear() for each. They may be q, k and v of a block, or the experts of a layer. No layer may read or write
 /// what another one writes. If a layer is bad, none is computed: the status is that of the first one whose options are
-/// bad, else of the first one whose arrays are. It allocates and throws like parallel_attention.
-template <class Parts>
-rapt_status parallel_linear(std::span<const LinearWork> layers, std::size_t threads, const Parts &parts) {
-  std::vector<std::size_t> first_task(layers.size() + 1);
+/// bad, else of the first one whose arrays are. It throws like parallel_attention.
+template <class Parts, class Memory = detail::Allocated>
+rapt_status parallel_linear(std::span<const LinearWork> layers, std::size_t threads, const Parts &parts,
+                            Memory &&memory = Memory()) {
+  const std::span<std::size_t> first_task = detail::take<std::size_t>(memory, layers.size() + 1);
   std::size_t bytes = 0;
+  first_task[0] = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     std::size_t tasks = 0, of_layer = 0;
     rapt_status status = rapt_linear_tasks(layers[i].options, &tasks);
     if (status == RAPT_OK) status = rapt_linear_workspace(layers[i].options, &of_layer);
-    if (status == RAPT_OK && tasks > SIZE_MAX - first_task[i]) status = RAPT_BAD_SIZE;
+    if (status == RAPT_OK) status = detail::append(first_task, i, tasks);
     if (status != RAPT_OK) return status;
-    first_task[i + 1] = first_task[i] + tasks;
     bytes = (std::max)(bytes, of_layer);
   }
-  const auto run = [&](std::size_t first, std::size_t last, void *workspace) {
-    rapt_status status = RAPT_OK;
-    for (std::size_t i = 0; i < layers.size() && status == RAPT_OK; ++i) {
-      const LinearWork &of = layers[i];
-      const std::size_t begin = (std::max)(first, first_task[i]), end = (std::min)(last, first_task[i + 1]);
-      if (first == last) {  // an empty run checks every layer
-        status = rapt_linear_run(of.x, of.w, of.y, of.options, 0, 0, workspace, bytes);
-      } else if (begin < end) {
-        status = rapt_linear_run(of.x, of.w, of.y, of.options, begin - first_task[i], end - first_task[i],
-                                 workspace, bytes);
-      }
-    }
-    return status;
+  const auto run = [&](std::size_t i, std::size_t first, std::size_t last, void *workspace) {
+    const LinearWork &of = layers[i];
+    return rapt_linear_run(of.x, of.w, of.y, of.options, first, last, workspace, bytes);
   };
-  const std::size_t tasks = first_task.back();
-  const rapt_status status = detail::run_parts(0, 1, 1, bytes, parts, run);
-  if (status != RAPT_OK || tasks == 0) return status;
-  return detail::run_parts(tasks, (std::min)(threads, tasks) * detail::runs_per_thread, threads, bytes, parts,
-                           run);
+  return detail::run_calls(first_task, threads, bytes, parts, run, memory);
 }
 
 /// \}

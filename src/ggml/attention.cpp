@@ -2,6 +2,7 @@
 //
 //   q [dim, queries, heads, batch]   k, v [dim, keys, kv_heads, batch]   dst [v_dim, heads, queries, batch]
 #include <limits>
+#include <rapt/parallel.hpp>
 
 #include "ggml/buffer.hpp"
 #include "ggml/ops.hpp"
@@ -74,17 +75,15 @@ Rows rows_in_slots(Engine &engine, Tensor t, std::size_t b, const Group &group, 
   const std::size_t dim = extent(t, 0), heads = extent(t, 2), slots = group.slots;
   const std::size_t bytes = own == type ? row_bytes(t) : dim * sizeof(float);
   std::byte *const rows = engine.op_memory.bytes(heads * slots * bytes);
-  engine.split(heads * slots, heads * slots * dim, [&](std::size_t first, std::size_t last) {
-    for (std::size_t i = first; i < last; ++i) {
-      const std::size_t slot = i % slots;
-      const std::int32_t cell = group.cells.empty() ? static_cast<std::int32_t>(slot) : group.cells[slot];
-      if (cell == Group::no_cell) continue;
-      const std::byte *const row = begin + static_cast<std::size_t>(cell) * t->nb[1] + i / slots * t->nb[2];
-      if (own == type) {
-        std::memcpy(rows + i * bytes, row, bytes);
-      } else {
-        decode_row(t->type, row, dim, elements_of<float>(rows + i * bytes));
-      }
+  engine.each(heads * slots, heads * slots * dim, [&](std::size_t i) {
+    const std::size_t slot = i % slots;
+    const std::int32_t cell = group.cells.empty() ? static_cast<std::int32_t>(slot) : group.cells[slot];
+    if (cell == Group::no_cell) return;
+    const std::byte *const row = begin + static_cast<std::size_t>(cell) * t->nb[1] + i / slots * t->nb[2];
+    if (own == type) {
+      std::memcpy(rows + i * bytes, row, bytes);
+    } else {
+      decode_row(t->type, row, dim, elements_of<float>(rows + i * bytes));
     }
   });
   const std::ptrdiff_t step = static_cast<std::ptrdiff_t>(dim);
@@ -115,64 +114,22 @@ const float *bias_of(Engine &engine, Tensor op, std::size_t b, const Group &grou
 void copy_queries(Engine &engine, const Group &group, std::size_t heads, std::size_t dim, std::byte *from,
                   std::size_t head_bytes, std::size_t query_bytes, float *dense, bool back) {
   const std::size_t rows = group.queries.size(), bytes = dim * sizeof(float);
-  engine.split(heads * rows, heads * rows * dim, [&](std::size_t first, std::size_t last) {
-    for (std::size_t i = first; i < last; ++i) {
-      std::byte *const there = from + i / rows * head_bytes + group.queries[i % rows] * query_bytes;
-      if (back) {
-        std::memcpy(there, dense + i * dim, bytes);
-      } else {
-        std::memcpy(dense + i * dim, there, bytes);
-      }
+  engine.each(heads * rows, heads * rows * dim, [&](std::size_t i) {
+    std::byte *const there = from + i / rows * head_bytes + group.queries[i % rows] * query_bytes;
+    if (back) {
+      std::memcpy(there, dense + i * dim, bytes);
+    } else {
+      std::memcpy(dense + i * dim, there, bytes);
     }
   });
 }
 
 void run_calls(Engine &engine, std::span<const Call> calls) {
-  const std::span<std::size_t> first_task = engine.op_memory.take<std::size_t>(calls.size() + 1);
-  const std::span<std::size_t> first_part = engine.op_memory.take<std::size_t>(calls.size() + 1);
-  const std::span<float *> partials = engine.op_memory.take<float *>(calls.size());
-  std::size_t workspace_bytes = 0;
-  first_task[0] = first_part[0] = 0;
-  const std::size_t threads = engine.threads();
+  const std::span<rapt::AttentionWork> work = engine.op_memory.take<rapt::AttentionWork>(calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    std::size_t tasks = 0, bytes = 0;
-    must(rapt_attention_tasks(&calls[i].options, &tasks));
-    must(rapt_attention_workspace(&calls[i].options, &bytes));
-    first_task[i + 1] = first_task[i] + tasks;
-    workspace_bytes = std::max(workspace_bytes, bytes);
+    work[i] = {calls[i].q, calls[i].k, calls[i].v, calls[i].out, &calls[i].options};
   }
-  // With fewer tasks than threads, the keys are split too.
-  const bool split = first_task.back() < threads;
-  if (!split) {
-    return must(
-        engine.run_list(first_task, workspace_bytes,
-                        [&](std::size_t i, std::size_t first, std::size_t last, std::byte *workspace) {
-                          const Call &c = calls[i];
-                          return rapt_attention_run(c.q, c.k, c.v, c.out, &c.options, first, last, workspace,
-                                                    workspace_bytes);
-                        }));
-  }
-  // A partial call does not get the output, nor a merge the inputs: an empty run checks them all.
-  std::byte *const checking = engine.op_memory.bytes(workspace_bytes);
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    const Call &c = calls[i];
-    std::size_t parts = 0, length = 0;
-    must(rapt_attention_partial_tasks(&c.options, &parts, &length));
-    first_part[i + 1] = first_part[i] + parts;
-    partials[i] = engine.op_memory.take<float>(length).data();
-    must(rapt_attention_run(c.q, c.k, c.v, c.out, &c.options, 0, 0, checking, workspace_bytes));
-  }
-  must(engine.run_list(first_part, workspace_bytes,
-                       [&](std::size_t i, std::size_t first, std::size_t last, std::byte *workspace) {
-                         const Call &c = calls[i];
-                         return rapt_attention_partial(c.q, c.k, c.v, partials[i], &c.options, first, last,
-                                                       workspace, workspace_bytes);
-                       }));
-  must(engine.run_list(first_task, workspace_bytes,
-                       [&](std::size_t i, std::size_t first, std::size_t last, std::byte *workspace) {
-                         return rapt_attention_merge(partials[i], calls[i].out, &calls[i].options, first,
-                                                     last, workspace, workspace_bytes);
-                       }));
+  must(rapt::parallel_attention(work, engine.threads(), engine.parts(), engine.memory()));
 }
 
 // The type in which keys and values are attended: their own if both have one, else f32.
@@ -312,26 +269,26 @@ bool supports_soft_max(Tensor op) {
 
 void soft_max(Graph &graph, Tensor op) {
   const Tensor x = op->src[0], mask = op->src[1], sinks = op->src[2];
-  const std::size_t cols = extent(x, 0), n1 = extent(x, 1), n2 = extent(x, 2);
+  const std::size_t cols = extent(x, 0), heads = extent(x, 2);
   if (mask && !mask->view_src && (mask->flags & GGML_TENSOR_FLAG_INPUT)) {
     not_our_bits("attention without -fa on counts keys by cell: other cells, other bits");
   }
   const float max_bias = float_param(op, 1);
-  const std::vector<float> slopes = slopes_of(max_bias, n2);
+  const std::vector<float> slopes = slopes_of(max_bias, heads);
   graph.engine.split(row_count(x), 4 * element_count(x), [&](std::size_t first, std::size_t last) {
     std::vector<float> bias(mask ? cols : 0);
     for (std::size_t r = first; r < last; ++r) {
-      const std::size_t i1 = r % n1, i2 = r / n1 % n2, i3 = r / n1 / n2;
+      const auto [query, head, b] = place_of_row(x, r);
       rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
       options.scale = float_param(op, 0);
       if (mask) {
-        mask_row(mask, i3, i2, i1, bias.data());
+        mask_row(mask, b, head, query, bias.data());
         if (max_bias != 0) {
-          for (float &number : bias) number *= slopes[i2];
+          for (float &number : bias) number *= slopes[head];
         }
         options.bias = bias.data();
       }
-      if (sinks) options.sinks = elements_of<float>(bytes_of(sinks)) + i2;
+      if (sinks) options.sinks = elements_of<float>(bytes_of(sinks)) + head;
       const std::ptrdiff_t step = static_cast<std::ptrdiff_t>(cols);
       must(rapt_softmax_f32(elements_of<float>(row_of(x, r)), step, elements_of<float>(row_of(op, r)), step,
                             1, cols, &options));

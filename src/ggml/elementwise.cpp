@@ -27,20 +27,16 @@ void combine(Graph &graph, Tensor op, const F &f) {
   if (row_count(op) == 1) {
     return graph.engine.split(cols, cols, [&](std::size_t first, std::size_t last) { part(0, first, last); });
   }
-  graph.engine.split(row_count(op), element_count(op), [&](std::size_t first, std::size_t last) {
-    for (std::size_t r = first; r < last; ++r) part(r, 0, cols);
-  });
+  graph.engine.each(row_count(op), element_count(op), [&](std::size_t r) { part(r, 0, cols); });
 }
 
 template <class F>
 void map(Graph &graph, Tensor op, const F &f) {
   const Tensor x = op->src[0];
-  graph.engine.split(row_count(op), element_count(op), [&](std::size_t first, std::size_t last) {
-    for (std::size_t r = first; r < last; ++r) {
-      const float *const from = elements_of<float>(row_of(x, r));
-      float *const to = elements_of<float>(row_of(op, r));
-      for (std::size_t i = 0; i < extent(op, 0); ++i) to[i] = f(from[i]);
-    }
+  graph.engine.each(row_count(op), element_count(op), [&](std::size_t r) {
+    const float *const from = elements_of<float>(row_of(x, r));
+    float *const to = elements_of<float>(row_of(op, r));
+    for (std::size_t i = 0; i < extent(op, 0); ++i) to[i] = f(from[i]);
   });
 }
 
@@ -98,17 +94,15 @@ bool supports_add_id(Tensor op) {
 }
 void add_id(Graph &graph, Tensor op) {
   const Tensor a = op->src[0], b = op->src[1], ids = op->src[2];
-  const std::size_t slots = extent(op, 1);
-  graph.engine.split(row_count(op), element_count(op), [&](std::size_t first, std::size_t last) {
-    for (std::size_t r = first; r < last; ++r) {
-      const std::int32_t id =
-          *elements_of<std::int32_t>(bytes_of(ids) + r % slots * ids->nb[0] + r / slots * ids->nb[1]);
-      if (id < 0 || id >= b->ne[1]) throw Failure("a row's number is out of range");
-      const float *const x = elements_of<float>(row_of(a, r));
-      const float *const y = elements_of<float>(bytes_of(b) + static_cast<std::size_t>(id) * b->nb[1]);
-      float *const z = elements_of<float>(row_of(op, r));
-      for (std::size_t i = 0; i < extent(op, 0); ++i) z[i] = x[i] + y[i];
-    }
+  graph.engine.each(row_count(op), element_count(op), [&](std::size_t r) {
+    const auto [slot, token, none] = place_of_row(op, r);
+    const std::int32_t id =
+        *elements_of<std::int32_t>(bytes_of(ids) + slot * ids->nb[0] + token * ids->nb[1]);
+    if (id < 0 || id >= b->ne[1]) throw Failure("a row's number is out of range");
+    const float *const x = elements_of<float>(row_of(a, r));
+    const float *const y = elements_of<float>(bytes_of(b) + static_cast<std::size_t>(id) * b->nb[1]);
+    float *const z = elements_of<float>(row_of(op, r));
+    for (std::size_t i = 0; i < extent(op, 0); ++i) z[i] = x[i] + y[i];
   });
 }
 

@@ -4,7 +4,6 @@
 #include <rapt/rapt.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -75,47 +74,23 @@ class Engine {
     }
     pool_.run(parts, [&](std::size_t part) { f(n * part / parts, n * (part + 1) / parts); });
   }
-
-  // run(first, last, workspace) over ranges of tasks, where each thread has its workspace. Returns the first bad status.
-  template <class Run>
-  rapt_status run_tasks(std::size_t tasks, std::size_t workspace_bytes, const Run &run) {
-    const std::size_t parts = std::max<std::size_t>(1, std::min(threads_, tasks));
-    const std::size_t stride = workspace_bytes / 64 * 64 + 128;
-    std::byte *const workspaces = op_memory.bytes(parts * stride);
-    if (parts == 1) return run(std::size_t{0}, tasks, workspaces);
-    const std::size_t runs = std::min(tasks, parts * runs_per_thread);
-    std::atomic<std::size_t> next{0};
-    std::atomic<rapt_status> status{RAPT_OK};
-    pool_.run(parts, [&](std::size_t part) {
-      for (std::size_t i = next++; i < runs && status == RAPT_OK; i = next++) {
-        const rapt_status answer = run(tasks * i / runs, tasks * (i + 1) / runs, workspaces + part * stride);
-        if (answer != RAPT_OK) status = answer;
-      }
+  // f(i) for each of n such items.
+  template <class F>
+  void each(std::size_t n, std::size_t work, const F &f) {
+    split(n, work, [&](std::size_t first, std::size_t last) {
+      for (std::size_t i = first; i < last; ++i) f(i);
     });
-    return status;
   }
 
-  // The tasks of several calls as one list: call i has tasks first_task[i] to first_task[i + 1] - 1 of the list.
-  // run(i, first, last, workspace) counts the tasks of call i from 0.
-  template <class Run>
-  rapt_status run_list(std::span<const std::size_t> first_task, std::size_t workspace_bytes, const Run &run) {
-    return run_tasks(
-        first_task.back(), workspace_bytes, [&](std::size_t first, std::size_t last, std::byte *workspace) {
-          const auto after = std::upper_bound(first_task.begin(), first_task.end(), first);
-          std::size_t i = static_cast<std::size_t>(after - first_task.begin()) - 1;
-          for (; i + 1 < first_task.size() && first_task[i] < last; ++i) {
-            const std::size_t begin = std::max(first, first_task[i]), end = std::min(last, first_task[i + 1]);
-            if (begin >= end) continue;
-            const rapt_status status = run(i, begin - first_task[i], end - first_task[i], workspace);
-            if (status != RAPT_OK) return status;
-          }
-          return RAPT_OK;
-        });
+  // For the functions of rapt/parallel.hpp.
+  auto parts() {
+    return [this](std::size_t count, const auto &body) { pool_.run(count, body); };
+  }
+  auto memory() {
+    return [this](std::size_t bytes) { return op_memory.bytes(bytes); };
   }
 
  private:
-  static constexpr std::size_t runs_per_thread = 4;
-
   Pool pool_;
   std::size_t threads_ = 1;
 };

@@ -2,6 +2,8 @@
 // are rapt's linear layer. MUL_MAT_ID chooses one of several matrices for each row: the experts of a layer.
 #include "ggml/linear.hpp"
 
+#include <rapt/parallel.hpp>
+
 #include "ggml/buffer.hpp"
 #include "ggml/ops.hpp"
 #include "ggml/unpacked.hpp"
@@ -70,22 +72,11 @@ class Weights {
 }  // namespace
 
 void run_layers(Engine &engine, std::span<const Layer> layers) {
-  const std::span<std::size_t> first_task = engine.op_memory.take<std::size_t>(layers.size() + 1);
-  std::size_t workspace_bytes = 0;
-  first_task[0] = 0;
+  const std::span<rapt::LinearWork> work = engine.op_memory.take<rapt::LinearWork>(layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    std::size_t tasks = 0, bytes = 0;
-    must(rapt_linear_tasks(&layers[i].options, &tasks));
-    must(rapt_linear_workspace(&layers[i].options, &bytes));
-    first_task[i + 1] = first_task[i] + tasks;
-    workspace_bytes = std::max(workspace_bytes, bytes);
+    work[i] = {layers[i].x, layers[i].w, layers[i].y, &layers[i].options};
   }
-  must(engine.run_list(first_task, workspace_bytes,
-                       [&](std::size_t i, std::size_t first, std::size_t last, std::byte *workspace) {
-                         const Layer &layer = layers[i];
-                         return rapt_linear_run(layer.x, layer.w, layer.y, &layer.options, first, last,
-                                                workspace, workspace_bytes);
-                       }));
+  must(rapt::parallel_linear(work, engine.threads(), engine.parts(), engine.memory()));
 }
 
 bool supports_mul_mat(Tensor op) {

@@ -201,9 +201,8 @@ void unary(Graph &graph, Tensor op) {
                                     elements_of<float>(bytes_of(op)) + first, last - first);
                               });
   }
-  graph.engine.split(row_count(x), 8 * element_count(x), [&](std::size_t first, std::size_t last) {
-    for (std::size_t r = first; r < last; ++r)
-      map(elements_of<float>(row_of(x, r)), elements_of<float>(row_of(op, r)), cols);
+  graph.engine.each(row_count(x), 8 * element_count(x), [&](std::size_t r) {
+    map(elements_of<float>(row_of(x, r)), elements_of<float>(row_of(op, r)), cols);
   });
 }
 

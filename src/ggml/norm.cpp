@@ -44,13 +44,11 @@ void l2_norm(Graph &graph, Tensor op) {
   const Tensor x = op->src[0];
   const std::size_t cols = extent(x, 0);
   const float eps = float_param(op, 0);
-  graph.engine.split(row_count(x), 2 * element_count(x), [&](std::size_t first, std::size_t last) {
-    for (std::size_t r = first; r < last; ++r) {
-      const float *const from = elements_of<float>(row_of(x, r));
-      float *const to = elements_of<float>(row_of(op, r));
-      const float length = std::max(std::sqrt(rapt_dot_f32(from, from, cols)), eps);
-      for (std::size_t i = 0; i < cols; ++i) to[i] = from[i] / length;
-    }
+  graph.engine.each(row_count(x), 2 * element_count(x), [&](std::size_t r) {
+    const float *const from = elements_of<float>(row_of(x, r));
+    float *const to = elements_of<float>(row_of(op, r));
+    const float length = std::max(std::sqrt(rapt_dot_f32(from, from, cols)), eps);
+    for (std::size_t i = 0; i < cols; ++i) to[i] = from[i] / length;
   });
 }
 

@@ -14,14 +14,12 @@ bool supports_row_sum(Tensor op) {
 void sum_rows(Graph &graph, Tensor op) {
   const Tensor x = op->src[0];
   const std::size_t cols = extent(x, 0);
-  graph.engine.split(row_count(x), element_count(x), [&](std::size_t first, std::size_t last) {
-    for (std::size_t r = first; r < last; ++r) {
-      const float *const row = elements_of<float>(row_of(x, r));
-      double sum = 0;
-      for (std::size_t i = 0; i < cols; ++i) sum += static_cast<double>(row[i]);
-      if (op->op == GGML_OP_MEAN) sum /= static_cast<double>(cols);
-      *elements_of<float>(row_of(op, r)) = static_cast<float>(sum);
-    }
+  graph.engine.each(row_count(x), element_count(x), [&](std::size_t r) {
+    const float *const row = elements_of<float>(row_of(x, r));
+    double sum = 0;
+    for (std::size_t i = 0; i < cols; ++i) sum += static_cast<double>(row[i]);
+    if (op->op == GGML_OP_MEAN) sum /= static_cast<double>(cols);
+    *elements_of<float>(row_of(op, r)) = static_cast<float>(sum);
   });
 }
 
@@ -55,11 +53,9 @@ void argsort(Graph &graph, Tensor op) {
 
 void argmax(Graph &graph, Tensor op) {
   const Tensor x = op->src[0];
-  graph.engine.split(extent(x, 1), element_count(x), [&](std::size_t first, std::size_t last) {
-    for (std::size_t r = first; r < last; ++r) {
-      elements_of<std::int32_t>(bytes_of(op))[r] =
-          static_cast<std::int32_t>(rapt_argmax_f32(elements_of<float>(row_of(x, r)), extent(x, 0)));
-    }
+  graph.engine.each(extent(x, 1), element_count(x), [&](std::size_t r) {
+    elements_of<std::int32_t>(bytes_of(op))[r] =
+        static_cast<std::int32_t>(rapt_argmax_f32(elements_of<float>(row_of(x, r)), extent(x, 0)));
   });
 }
 

@@ -49,15 +49,11 @@ bool supports_get_rows(Tensor op) {
 
 void get_rows(Graph &graph, Tensor op) {
   const Tensor from = op->src[0], ids = op->src[1];
-  graph.engine.split(row_count(op), element_count(op), [&](std::size_t first, std::size_t last) {
-    for (std::size_t r = first; r < last; ++r) {
-      const std::size_t i1 = r % extent(op, 1), i2 = r / extent(op, 1) % extent(op, 2),
-                        i3 = r / extent(op, 1) / extent(op, 2);
-      const std::size_t id =
-          row_number(ids, bytes_of(ids) + i1 * ids->nb[0] + i2 * ids->nb[1] + i3 * ids->nb[2], from->ne[1]);
-      convert(from->type, bytes_of(from) + id * from->nb[1] + i2 * from->nb[2] + i3 * from->nb[3], op->type,
-              row_of(op, r), extent(op, 0));
-    }
+  graph.engine.each(row_count(op), element_count(op), [&](std::size_t r) {
+    const auto [i1, i2, i3] = place_of_row(op, r);
+    const std::size_t id =
+        row_number(ids, bytes_of(ids) + i1 * ids->nb[0] + i2 * ids->nb[1] + i3 * ids->nb[2], from->ne[1]);
+    convert(from->type, row_at(from, {id, i2, i3}), op->type, row_of(op, r), extent(op, 0));
   });
 }
 
@@ -70,13 +66,12 @@ bool supports_set_rows(Tensor op) {
 // Rows of src0 are written into the memory of dst. Rows of a K cache get numbers at the next attention.
 void set_rows(Graph &graph, Tensor op) {
   const Tensor from = op->src[0], ids = op->src[1], root = root_of(op);
-  const std::size_t n1 = extent(from, 1), n2 = extent(from, 2), rows = row_count(from),
-                    cols = extent(from, 0);
+  const std::size_t rows = row_count(from), cols = extent(from, 0);
   const auto target = [&](std::size_t r) {
-    const std::size_t i1 = r % n1, i2 = r / n1 % n2, i3 = r / n1 / n2;
+    const auto [i1, i2, i3] = place_of_row(from, r);
     const std::byte *const p =
         bytes_of(ids) + i1 * ids->nb[0] + i2 % extent(ids, 1) * ids->nb[1] + i3 % extent(ids, 2) * ids->nb[2];
-    return bytes_of(op) + row_number(ids, p, op->ne[1]) * op->nb[1] + i2 * op->nb[2] + i3 * op->nb[3];
+    return row_at(op, {row_number(ids, p, op->ne[1]), i2, i3});
   };
   if (cols > 1 && may_be_cache(root)) {
     CacheNumbers &cache = numbers_around(root)->at(root->data, row_count(root), root->nb[1]);
@@ -119,20 +114,17 @@ void copy(Graph &graph, Tensor op) {
   const Tensor x = op->src[0];
   const std::size_t cols = extent(x, 0), of_op = extent(op, 0);
   if (has_dense_rows(x) && has_dense_rows(op) && cols == of_op) {
-    return graph.engine.split(row_count(x), element_count(x), [&](std::size_t first, std::size_t last) {
-      for (std::size_t r = first; r < last; ++r)
-        convert(x->type, row_of(x, r), op->type, row_of(op, r), cols);
+    return graph.engine.each(row_count(x), element_count(x), [&](std::size_t r) {
+      convert(x->type, row_of(x, r), op->type, row_of(op, r), cols);
     });
   }
   if (has_dense_rows(x) && has_dense_rows(op)) {  // runs that are dense on both sides
-    return graph.engine.split(row_count(x), element_count(x), [&](std::size_t first, std::size_t last) {
-      for (std::size_t r = first; r < last; ++r) {
-        for (std::size_t i = 0; i < cols;) {
-          const std::size_t flat = r * cols + i, count = std::min(cols - i, of_op - flat % of_op);
-          convert(x->type, row_of(x, r) + i * element_size(x), op->type,
-                  row_of(op, flat / of_op) + flat % of_op * element_size(op), count);
-          i += count;
-        }
+    return graph.engine.each(row_count(x), element_count(x), [&](std::size_t r) {
+      for (std::size_t i = 0; i < cols;) {
+        const std::size_t flat = r * cols + i, count = std::min(cols - i, of_op - flat % of_op);
+        convert(x->type, row_of(x, r) + i * element_size(x), op->type,
+                row_of(op, flat / of_op) + flat % of_op * element_size(op), count);
+        i += count;
       }
     });
   }
@@ -179,47 +171,37 @@ void concat(Graph &graph, Tensor op) {
     const Tensor x = op->src[part];
     if (is_empty(x)) continue;
     const std::size_t shift = part ? extent(op->src[0], dim) * op->nb[dim] : 0;
-    graph.engine.split(row_count(x), element_count(x), [&](std::size_t first, std::size_t last) {
-      for (std::size_t r = first; r < last; ++r) {
-        const std::size_t i1 = r % extent(x, 1), i2 = r / extent(x, 1) % extent(x, 2),
-                          i3 = r / extent(x, 1) / extent(x, 2);
-        std::memcpy(bytes_of(op) + i1 * op->nb[1] + i2 * op->nb[2] + i3 * op->nb[3] + shift, row_of(x, r),
-                    row_bytes(x));
-      }
+    graph.engine.each(row_count(x), element_count(x), [&](std::size_t r) {
+      const RowPlace place = place_of_row(x, r);
+      std::memcpy(row_at(op, place) + shift, row_at(x, place), row_bytes(x));
     });
   }
 }
 
 void repeat(Graph &graph, Tensor op) {
   const Tensor x = op->src[0];
-  graph.engine.split(row_count(op), element_count(op), [&](std::size_t first, std::size_t last) {
-    for (std::size_t r = first; r < last; ++r) {
-      for (std::size_t i = 0; i < extent(op, 0); i += extent(x, 0)) {
-        std::memcpy(row_of(op, r) + i * element_size(op), repeated_row(x, op, r), row_bytes(x));
-      }
+  graph.engine.each(row_count(op), element_count(op), [&](std::size_t r) {
+    for (std::size_t i = 0; i < extent(op, 0); i += extent(x, 0)) {
+      std::memcpy(row_of(op, r) + i * element_size(op), repeated_row(x, op, r), row_bytes(x));
     }
   });
 }
 
 void pad(Graph &graph, Tensor op) {
   const Tensor x = op->src[0];
-  graph.engine.split(row_count(op), element_count(op), [&](std::size_t first, std::size_t last) {
-    for (std::size_t r = first; r < last; ++r) {
-      const std::size_t i1 = r % extent(op, 1), i2 = r / extent(op, 1) % extent(op, 2),
-                        i3 = r / extent(op, 1) / extent(op, 2);
-      std::byte *const row = row_of(op, r);
-      std::memset(row, 0, row_bytes(op));
-      if (i1 >= extent(x, 1) || i2 >= extent(x, 2) || i3 >= extent(x, 3)) continue;
-      std::memcpy(row, bytes_of(x) + i1 * x->nb[1] + i2 * x->nb[2] + i3 * x->nb[3], row_bytes(x));
-    }
+  graph.engine.each(row_count(op), element_count(op), [&](std::size_t r) {
+    const RowPlace place = place_of_row(op, r);
+    std::byte *const row = row_at(op, place);
+    std::memset(row, 0, row_bytes(op));
+    if (place.i1 >= extent(x, 1) || place.i2 >= extent(x, 2) || place.i3 >= extent(x, 3)) return;
+    std::memcpy(row, row_at(x, place), row_bytes(x));
   });
 }
 
 void fill(Graph &graph, Tensor op) {
   const float number = float_param(op, 0);
-  graph.engine.split(row_count(op), element_count(op), [&](std::size_t first, std::size_t last) {
-    for (std::size_t r = first; r < last; ++r)
-      std::fill_n(elements_of<float>(row_of(op, r)), extent(op, 0), number);
+  graph.engine.each(row_count(op), element_count(op), [&](std::size_t r) {
+    std::fill_n(elements_of<float>(row_of(op, r)), extent(op, 0), number);
   });
 }
 

@@ -105,16 +105,23 @@ inline std::optional<std::ptrdiff_t> row_stride(Tensor t) {
                    : static_cast<std::ptrdiff_t>(step / element_size(t));
 }
 
-inline std::byte *row_of(Tensor t, std::size_t row) {
+// Where a row is along the other three dimensions.
+struct RowPlace {
+  std::size_t i1, i2, i3;
+};
+inline RowPlace place_of_row(Tensor t, std::size_t row) {
   const std::size_t n1 = extent(t, 1), n2 = extent(t, 2);
-  return bytes_of(t) + row % n1 * t->nb[1] + row / n1 % n2 * t->nb[2] + row / n1 / n2 * t->nb[3];
+  return {row % n1, row / n1 % n2, row / n1 / n2};
 }
+inline std::byte *row_at(Tensor t, const RowPlace &at) {
+  return bytes_of(t) + at.i1 * t->nb[1] + at.i2 * t->nb[2] + at.i3 * t->nb[3];
+}
+inline std::byte *row_of(Tensor t, std::size_t row) { return row_at(t, place_of_row(t, row)); }
 
 // The row of t that belongs to row `row` of `like`: t repeats along the dimensions in which it is shorter.
 inline std::byte *repeated_row(Tensor t, Tensor like, std::size_t row) {
-  const std::size_t n1 = extent(like, 1), n2 = extent(like, 2);
-  return bytes_of(t) + row % n1 % extent(t, 1) * t->nb[1] + row / n1 % n2 % extent(t, 2) * t->nb[2] +
-         row / n1 / n2 % extent(t, 3) * t->nb[3];
+  const auto [i1, i2, i3] = place_of_row(like, row);
+  return row_at(t, {i1 % extent(t, 1), i2 % extent(t, 2), i3 % extent(t, 3)});
 }
 
 // The tensor that owns the memory of a view.

@@ -229,7 +229,7 @@ def test_one_answer() -> None:
 def test_published_hashes() -> None:
     """The manual's table has the hashes that rapt-validate compares with."""
     root = Path(__file__).parents[2]
-    text = (root / "tests/examples/decoder/short_models.cpp").read_text()
+    text = (root / "tests/validate/short_models.cpp").read_text()
     rows = re.findall(r'{"([^"]+)", "\w+", [^{}]*?0x(\w{16}),\s+0x(\w{16})}', text)
     table = re.findall(
         r"^\| ([^|]+) \| `(\w{16})` \| `(\w{16})` \|$", (root / "src/manual/decoder.md").read_text(), re.M

@@ -11,6 +11,7 @@
 #include "instruction.hpp"
 #include "report.hpp"
 #include "vector_shells.hpp"
+#include "vectors.hpp"
 
 namespace rapt::emulate {
 
@@ -95,19 +96,6 @@ const Form forms[] = {
         "%{vex%} vpdpwssds instructions_test_memory+80(%%rip), %%ymm3, %%ymm2"),
 };
 
-Word element(Operation operation, Word c, Word a, Word b) {
-  switch (operation) {
-    case Operation::vpdpbusd:
-      return wrapped(sum_of_bytes<std::uint8_t, std::int8_t>(c, a, b));
-    case Operation::vpdpbusds:
-      return saturated(sum_of_bytes<std::uint8_t, std::int8_t>(c, a, b));
-    case Operation::vpdpwssd:
-      return wrapped(sum_of_shorts(c, a, b));
-    default:
-      return saturated(sum_of_shorts(c, a, b));
-  }
-}
-
 // Returns the expected destination. It is 0 after the words of the operands.
 Vector expected(const Form &form, const Operands &operands) {
   Vector b = operands.second, result = {};
@@ -118,7 +106,7 @@ Vector expected(const Form &form, const Operands &operands) {
   for (unsigned e = 0; e < form.words; ++e) {
     const Word before = operands.destination.words[e];
     const bool kept = form.masking == Masking::none || (operands.mask >> e & 1);
-    result.words[e] = kept ? element(form.operation, before, operands.first.words[e], b.words[e])
+    result.words[e] = kept ? element_of(form.operation, before, operands.first.words[e], b.words[e])
                       : form.masking == Masking::merging ? before
                                                          : 0;
   }

@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include "model.hpp"
-
 namespace rapt::emulate {
 namespace {
 
@@ -23,19 +21,6 @@ Vector source(const Instruction &i, const Frame &frame, std::uint64_t needed) {
                 sizeof(Word));
   }
   return value;
-}
-
-Word element_of(Operation operation, Word c, Word a, Word b) {
-  switch (operation) {
-    case Operation::vpdpbusd:
-      return wrapped(sum_of_bytes<std::uint8_t, std::int8_t>(c, a, b));
-    case Operation::vpdpbusds:
-      return saturated(sum_of_bytes<std::uint8_t, std::int8_t>(c, a, b));
-    case Operation::vpdpwssd:
-      return wrapped(sum_of_shorts(c, a, b));
-    default:
-      return saturated(sum_of_shorts(c, a, b));
-  }
 }
 
 }  // namespace

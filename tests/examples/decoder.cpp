@@ -7,8 +7,9 @@
 // It prints tokens, speed, and two hashes: of all tokens, and of all logits that were computed for them. They
 // depend on the model and on --weights, --arithmetic and --cache. They do not depend on anything else.
 //
-// decoder/ has its parts: config (what a model is), safetensors, llama2c and seeded (where weights come from),
-// model (the forward pass), generate (greedy decoding, batches, drafts) and tokenizer.
+// decoder/ has its parts: config (what a model is), safetensors and llama2c (where weights come from), model (the
+// forward pass), generate (greedy decoding, batches, drafts) and tokenizer. Models from a seed, and hashes, are those
+// of rapt-validate.
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
@@ -21,6 +22,8 @@
 #include "examples/decoder/files.hpp"
 #include "examples/decoder/generate.hpp"
 #include "examples/decoder/tokenizer.hpp"
+#include "validate/decoder_hash.hpp"
+#include "validate/seeded_model.hpp"
 
 namespace {
 
@@ -157,8 +160,10 @@ void run(const Arguments &a) {
     if (!dumps.back()) throw Refused(a.dump + " cannot be written");
   }
   Model model(*checkpoint, settings(a));
+  std::vector<Hash> hashes(prompts.size());
   const Report report =
       generate(model, prompts, a.plan, [&](std::size_t sequence, std::span<const float> logits) {
+        hashes[sequence].add(logits);
         if (dumps.empty()) return;
         dumps[sequence].write(reinterpret_cast<const char *>(logits.data()),
                               static_cast<std::streamsize>(logits.size_bytes()));
@@ -167,7 +172,8 @@ void run(const Arguments &a) {
     if (!dump.flush()) throw Refused(a.dump + " cannot be written");
   }
 
-  for (const Sequence &sequence : report.sequences) {
+  for (std::size_t s = 0; s < report.sequences.size(); ++s) {
+    const Sequence &sequence = report.sequences[s];
     std::printf("tokens    ");
     for (std::size_t i = 0; i < sequence.tokens.size(); ++i) {
       std::printf("%s%u", i == 0 ? " " : i == sequence.prompt ? " | " : ",", sequence.tokens[i]);
@@ -176,7 +182,7 @@ void run(const Arguments &a) {
     if (tokenizer) std::printf("text       %s\n", tokenizer->decode(sequence.tokens).c_str());
     std::printf("hash       tokens %016llx, logits %016llx\n",
                 static_cast<unsigned long long>(hash_of_tokens(sequence)),
-                static_cast<unsigned long long>(sequence.logits.value()));
+                static_cast<unsigned long long>(hashes[s].value()));
     if (sequence.tokens.size() == sequence.longest &&
         sequence.longest - sequence.prompt < a.plan.new_tokens) {
       std::printf("end        the model has %zu positions\n", sequence.longest);

@@ -6,6 +6,7 @@ import pytest
 from kinds import Call, OnEachLevel, Random
 
 import rapt
+from rapt import _threads
 
 
 @pytest.fixture
@@ -31,6 +32,20 @@ def new_memory_is_not_zero(monkeypatch: pytest.MonkeyPatch) -> None:
         return array
 
     monkeypatch.setattr(np, "empty", filled)
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many threads each call has asked for, besides the caller."""
+    counts: list[int] = []
+    submit = _threads._submit
+
+    def counted(work: Any, count: int) -> None:
+        counts.append(count)
+        submit(work, count)
+
+    monkeypatch.setattr(_threads, "_submit", counted)
+    return counts
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from kinds import Array, Call, OnEachLevel, Random
 from reference import attention as exact
 
 import rapt
-from rapt import _arrays, _attention, _threads
+from rapt import _arrays, _attention
 
 # For keywords from a dict, of which a type checker knows nothing.
 attention: Call = rapt.attention
@@ -689,15 +689,7 @@ def test_few_queries_split_the_keys(random: Random, monkeypatch: pytest.MonkeyPa
     assert len(splits) == 1
 
 
-def test_tasks_on_threads(random: Random, monkeypatch: pytest.MonkeyPatch) -> None:
-    workers: list[int] = []
-    submit = _threads._submit
-
-    def counted(work: Any, count: int) -> None:
-        workers.append(count)
-        submit(work, count)
-
-    monkeypatch.setattr(_threads, "_submit", counted)
+def test_tasks_on_threads(random: Random, monkeypatch: pytest.MonkeyPatch, workers: list[int]) -> None:
     monkeypatch.setattr(_attention, "SMALL", 0)
     q, k, v = tensors(random)
     out, lse = rapt.attention(q, k, v, return_lse=True, threads=3)

@@ -9,24 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from dlpack import Tensor, bf16_tensor
-from kinds import Array, Call, OnEachLevel, Random
+from kinds import TYPES, Array, Call, OnEachLevel, Random, narrowed, widened
 from reference import linear as exact
 
 import rapt
-from rapt import _arrays, _linear, _threads
-
-TYPES = ["f32", "f64", "f16", "bf16"]
-
-
-def narrowed(x: Array, to: str) -> Any:
-    """An array of f32 or f64 in a type."""
-    if to in ("f16", "bf16"):
-        return rapt.convert(x.astype(np.float32), to)
-    return x.astype(np.float64 if to == "f64" else np.float32)
-
-
-def widened(x: Array) -> Any:
-    return rapt.convert(x, "f32") if x.dtype in (np.float16, np.uint16) else x
+from rapt import _arrays, _linear
 
 
 def layer(random: Random, rows: int = 5, inputs: int = 70, outputs: int = 9, type: str = "f32") -> Any:
@@ -129,15 +116,7 @@ def test_packed_and_threads_give_the_same_bits(random: Random, type: str) -> Non
             assert same(rapt.linear(x[row], weights), expected[row])
 
 
-def test_threads_get_tasks(random: Random, monkeypatch: pytest.MonkeyPatch) -> None:
-    workers: list[int] = []
-    submit = _threads._submit
-
-    def counted(work: Any, count: int) -> None:
-        workers.append(count)
-        submit(work, count)
-
-    monkeypatch.setattr(_threads, "_submit", counted)
+def test_threads_get_tasks(random: Random, monkeypatch: pytest.MonkeyPatch, workers: list[int]) -> None:
     monkeypatch.setattr(_linear, "SMALL", 0)  # which runs at once, without tasks
     x, w = layer(random, 200, 8, 300)
     rapt.linear(x, w, threads=3)

@@ -5,21 +5,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from kinds import Array, Call, OnEachLevel, Random
+from kinds import Array, Call, OnEachLevel, Random, narrowed, widened
 
 import rapt
 
 TOLERANCE = {"f32": 1e-5, "f64": 1e-13, "f16": 4e-3, "bf16": 3e-2}
 
 
-def narrowed(x: Array, to: str) -> Any:
-    if to in ("f16", "bf16"):
-        return rapt.convert(x.astype(np.float32), to)
-    return x.astype(np.float64 if to == "f64" else np.float32)
-
-
-def widened(x: Array) -> Any:
-    return rapt.convert(x, "f32").astype(np.float64) if x.dtype in (np.float16, np.uint16) else x.astype(np.float64)
+def in_double(x: Array) -> Any:
+    return widened(x).astype(np.float64)
 
 
 def normal(x: Array, is_layer: bool, eps: float) -> Any:
@@ -34,17 +28,17 @@ def test_values(random: Random, on_each_level: OnEachLevel, type: str) -> None:
     x, residual = (narrowed(random.normal(size=(2, 3, 75)), type) for _ in range(2))
     w, b = (narrowed(random.normal(size=75), type) for _ in range(2))
     near: dict[str, Any] = {"rtol": TOLERANCE[type], "atol": TOLERANCE[type]}
-    rms = normal(widened(x), False, 1e-6)[0]
-    assert np.allclose(widened(on_each_level(lambda: rapt.rms_norm(x))), rms, **near)
-    assert np.allclose(widened(on_each_level(lambda: rapt.rms_norm(x, w))), rms * widened(w), **near)
+    rms = normal(in_double(x), False, 1e-6)[0]
+    assert np.allclose(in_double(on_each_level(lambda: rapt.rms_norm(x))), rms, **near)
+    assert np.allclose(in_double(on_each_level(lambda: rapt.rms_norm(x, w))), rms * in_double(w), **near)
     plus_one = on_each_level(lambda: rapt.rms_norm(x, w, weight_plus_one=True, eps=0.25))
-    assert np.allclose(widened(plus_one), normal(widened(x), False, 0.25)[0] * (widened(w) + 1), **near)
-    layer = normal(widened(x), True, 1e-5)[0]
+    assert np.allclose(in_double(plus_one), normal(in_double(x), False, 0.25)[0] * (in_double(w) + 1), **near)
+    layer = normal(in_double(x), True, 1e-5)[0]
     result = on_each_level(lambda: rapt.layer_norm(x, w, b))
-    assert result.dtype == x.dtype and np.allclose(widened(result), layer * widened(w) + widened(b), **near)
-    assert np.allclose(widened(rapt.layer_norm(x, bias=b)), layer + widened(b), **near)
+    assert result.dtype == x.dtype and np.allclose(in_double(result), layer * in_double(w) + in_double(b), **near)
+    assert np.allclose(in_double(rapt.layer_norm(x, bias=b)), layer + in_double(b), **near)
 
-    total = narrowed(widened(x).astype(np.float32) + widened(residual).astype(np.float32), type)
+    total = narrowed(in_double(x).astype(np.float32) + in_double(residual).astype(np.float32), type)
     if type == "f64":
         total = x + residual
     expected = rapt.rms_norm(total, w)

@@ -5,22 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kinds import Array, Call, OnEachLevel, Random
+from kinds import TYPES, Array, Call, OnEachLevel, Random, narrowed, widened
 
 import rapt
 from rapt import _rope
-
-TYPES = ["f32", "f64", "f16", "bf16"]
-
-
-def narrowed(x: Array, to: str) -> Any:
-    if to in ("f16", "bf16"):
-        return rapt.convert(x.astype(np.float32), to)
-    return x.astype(np.float64 if to == "f64" else np.float32)
-
-
-def widened(x: Array) -> Any:
-    return rapt.convert(x, "f32") if x.dtype in (np.float16, np.uint16) else x
 
 
 def turned(x: Array, frequencies: Array, positions: Array, pairs: bool = False, factor: float = 1.0) -> Any:

@@ -2,9 +2,9 @@
 
 #include <exception>
 
-#include "examples/decoder/short_models.hpp"
 #include "support/isa.hpp"
 #include "validate/crash.hpp"
+#include "validate/short_models.hpp"
 
 namespace rapt::validate {
 
@@ -23,11 +23,11 @@ std::vector<DecoderResult> check_decoder(
       note_running(std::string(decoder_name) + " with " + model.name + " on " + result.isa);
       result.models += 1;
       try {
-        const decoder::Report report = decoder::decode_short(model, decoder::short_plan());
-        const decoder::Sequence &sequence = report.sequences.front();
-        hash.add(static_cast<std::uint32_t>(sequence.logits.value()));
-        hash.add(static_cast<std::uint32_t>(sequence.logits.value() >> 32));
-        if (!decoder::is_published(model, sequence)) result.wrong.push_back(model.name);
+        const decoder::HashedReport report = decoder::decode_short(model, decoder::short_plan());
+        const std::uint64_t logits = report.logits.front().value();
+        hash.add(static_cast<std::uint32_t>(logits));
+        hash.add(static_cast<std::uint32_t>(logits >> 32));
+        if (!decoder::is_published(model, report)) result.wrong.push_back(model.name);
       } catch (const std::exception &error) {
         result.wrong.push_back(std::string(model.name) + " (" + error.what() + ")");
       }

@@ -1,4 +1,4 @@
-// Where weights come from: safetensors, llama2.c's .bin, or a seed.
+// Where weights come from: safetensors, llama2.c's .bin, or another class that makes them.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +39,5 @@ class Checkpoint {
 // Opens a folder with config.json and safetensors, or a .bin.
 std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path &path,
                                             const std::vector<std::string> &ignored_keys);
-
-// Makes weights from a seed; every machine makes the same.
-std::unique_ptr<Checkpoint> seeded_checkpoint(const Config &config, std::uint64_t seed);
 
 }  // namespace decoder

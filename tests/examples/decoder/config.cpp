@@ -8,15 +8,6 @@
 
 namespace decoder {
 
-const char *const small_config = R"({
-  "model_type": "qwen3", "dtype": "float32", "attention_bias": true, "tie_word_embeddings": false,
-  "hidden_size": 192, "num_hidden_layers": 3, "intermediate_size": 544, "vocab_size": 1000,
-  "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 64,
-  "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "max_position_embeddings": 4096,
-  "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-                   "original_max_position_embeddings": 256}
-})";
-
 namespace {
 
 using nlohmann::json;
@@ -40,35 +31,16 @@ length_penalty early_stopping num_return_sequences max_length remove_invalid_val
 num_assistant_tokens_schedule assistant_confidence_threshold assistant_lookbehind target_lookbehind
 )";
 
-// These keys have one value, in JSON. Another one makes another model, or greedy decoding choose other tokens.
-struct Fixed {
-  const char *key, *value;
-};
-constexpr Fixed fixed[] = {
-    {"hidden_act", "\"silu\""},
-    {"quantization_config", "null"},
-    {"use_mrope", "false"},
-    {"rope_interleaved", "false"},
-    {"partial_rotary_factor", "1"},
-    {"pruned_heads", "{}"},
-    {"per_layer_config", "{}"},
-    {"is_encoder_decoder", "false"},
-    {"tie_encoder_decoder", "false"},
-    {"add_cross_attention", "false"},
-    {"cross_attention_hidden_size", "null"},
-    {"prefix", "\"\""},
-    {"min_length", "0"},
-    {"repetition_penalty", "1"},
-    {"encoder_repetition_penalty", "1"},
-    {"no_repeat_ngram_size", "0"},
-    {"encoder_no_repeat_ngram_size", "0"},
-    {"bad_words_ids", "null"},
-    {"forced_bos_token_id", "null"},
-    {"forced_eos_token_id", "null"},
-    {"suppress_tokens", "null"},
-    {"begin_suppress_tokens", "null"},
-    {"exponential_decay_length_penalty", "null"},
-};
+// These keys have one value. Another one makes another model, or greedy decoding choose other tokens.
+constexpr const char fixed[] = R"({
+  "hidden_act": "silu", "quantization_config": null, "use_mrope": false, "rope_interleaved": false,
+  "partial_rotary_factor": 1, "pruned_heads": {}, "per_layer_config": {}, "is_encoder_decoder": false,
+  "tie_encoder_decoder": false, "add_cross_attention": false, "cross_attention_hidden_size": null, "prefix": "",
+  "min_length": 0, "repetition_penalty": 1, "encoder_repetition_penalty": 1, "no_repeat_ngram_size": 0,
+  "encoder_no_repeat_ngram_size": 0, "bad_words_ids": null, "forced_bos_token_id": null,
+  "forced_eos_token_id": null, "suppress_tokens": null, "begin_suppress_tokens": null,
+  "exponential_decay_length_penalty": null
+})";
 
 // Reads the keys of an object, and says which of them nobody asked for.
 class Keys {
@@ -266,7 +238,8 @@ Config parse_config(std::string_view text, const std::vector<std::string> &ignor
   if (!llama && !mistral && !qwen2 && !qwen3) {
     keys.refuse("model_type", "must be llama, mistral, qwen2 or qwen3");
   }
-  for (const Fixed &one : fixed) keys.only(one.key, json::parse(one.value));
+  const json values = json::parse(fixed);
+  for (const auto &one : values.items()) keys.only(one.key(), one.value());
   std::istringstream words(harmless);
   for (std::string key; words >> key;) keys.find(key);
   Config c;

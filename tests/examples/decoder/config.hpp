@@ -42,8 +42,4 @@ inline constexpr std::size_t largest_size = std::size_t{1} << 24;
 // Reads config.json. A key is refused if it is unknown, unless it is in `ignored`.
 Config parse_config(std::string_view json, const std::vector<std::string> &ignored);
 
-// The model that is made if there is no checkpoint. It is small, and has grouped queries, norms of q and k,
-// biases, and RoPE scaled as in Llama 3.
-extern const char *const small_config;
-
 }  // namespace decoder

@@ -102,7 +102,6 @@ class Run {
     const auto look = [&] {
       const std::span<const float> logits(row, vocab);
       check(feed.sequence, logits);
-      sequence.logits.add(logits);
       watch_(feed.sequence, logits);
       row += vocab;
       return logits;
@@ -185,12 +184,6 @@ Report generate(Model &model, std::vector<std::vector<std::uint32_t>> prompts, c
     sequence.tokens = std::move(prompt);
   }
   return Run(model, std::move(sequences), plan, watch).run();
-}
-
-std::uint64_t hash_of_tokens(const Sequence &sequence) {
-  Hash hash;
-  for (const std::uint32_t token : sequence.tokens) hash.add(token);
-  return hash.value();
 }
 
 }  // namespace decoder

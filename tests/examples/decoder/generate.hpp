@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "hash.hpp"
 #include "model.hpp"
 
 namespace decoder {
@@ -26,7 +25,6 @@ struct Sequence {
   std::size_t longest = 0;            // prompt and new tokens, as far as the model has positions
   std::size_t fed = 0;                // tokens in the cache
   bool finished = false;
-  Hash logits;
   std::size_t accepted_drafts = 0, rejected_drafts = 0;
 };
 
@@ -40,8 +38,5 @@ struct Report {
 // of positions, without those of rejected drafts. Refuses logits that are NaN.
 Report generate(Model &model, std::vector<std::vector<std::uint32_t>> prompts, const Plan &plan,
                 const std::function<void(std::size_t, std::span<const float>)> &watch);
-
-// The hash of a sequence's tokens, prompt and all.
-std::uint64_t hash_of_tokens(const Sequence &sequence);
 
 }  // namespace decoder

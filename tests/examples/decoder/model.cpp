@@ -4,17 +4,11 @@
 #include <cstdint>
 #include <cstring>
 #include <new>
-#include <rapt/parallel.hpp>
 
 namespace decoder {
 
 void must(rapt_status status) {
   if (status != RAPT_OK) throw std::logic_error(rapt_status_text(status));
-}
-
-Pool threads_per_call() {
-  return
-      [](std::size_t parts, const std::function<void(std::size_t)> &body) { rapt::std_threads(parts, body); };
 }
 
 void widen(rapt_type type, const std::byte *from, float *to, std::size_t count) {

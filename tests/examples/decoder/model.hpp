@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
+#include <rapt/parallel.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,7 +17,6 @@ namespace decoder {
 
 // Calls body(0) to body(parts - 1), possibly at the same time: one of parallel.hpp's adapters.
 using Pool = std::function<void(std::size_t parts, const std::function<void(std::size_t)> &body)>;
-Pool threads_per_call();  // rapt::std_threads
 
 struct Settings {
   rapt_type weights = RAPT_TYPE_DEFAULT;  // as they are stored; or RAPT_I8, RAPT_I4: quantized, 32 to a scale
@@ -24,7 +24,7 @@ struct Settings {
       RAPT_ARITHMETIC_F32;     // of linear layers; BF16 needs stored weights of bf16, I8 quantized ones
   rapt_type cache = RAPT_F32;  // or RAPT_BF16, or RAPT_I8 with a scale for each head of a token
   std::size_t threads = 1;
-  Pool pool = threads_per_call();
+  Pool pool = rapt::std_threads;
 };
 
 // Throws where rapt refuses a call, which is a mistake in this program.

@@ -149,12 +149,7 @@ class Safetensors : public Checkpoint {
   }
 
   Tensor read(const std::string &name, std::size_t rows, std::size_t cols) override {
-    const auto found = entries_.find(name);
-    if (found == entries_.end()) throw Refused(name + " is missing");
-    const Entry &entry = found->second;
-    std::vector<std::uint64_t> shape{cols};
-    if (rows) shape.insert(shape.begin(), rows);
-    if (entry.shape != shape) throw Refused(name + " has another shape than config.json says");
+    const Entry &entry = find(name, rows, cols);
     Tensor tensor;
     tensor.type = type_of(name, entry);
     const std::size_t bytes = (rows ? rows : 1) * cols * bytes_of(tensor.type);
@@ -166,6 +161,15 @@ class Safetensors : public Checkpoint {
   }
 
  private:
+  const Entry &find(const std::string &name, std::size_t rows, std::size_t cols) const {
+    const auto found = entries_.find(name);
+    if (found == entries_.end()) throw Refused(name + " is missing");
+    std::vector<std::uint64_t> shape{cols};
+    if (rows) shape.insert(shape.begin(), rows);
+    if (found->second.shape != shape) throw Refused(name + " has another shape than config.json says");
+    return found->second;
+  }
+
   // A tensor that the model does not read may change what the model means, such as a bias that no key announces.
   void check_names() const {
     static const char *const in_layer[] = {"input_layernorm.weight",  "post_attention_layernorm.weight",
@@ -221,14 +225,11 @@ class Safetensors : public Checkpoint {
   void check_head() {
     const std::string head = "lm_head.weight", embedding = "model.embed_tokens.weight";
     const auto rows = [&](const std::string &name, std::size_t row, std::size_t count) {
-      const auto found = entries_.find(name);
-      if (found == entries_.end()) throw Refused(name + " is missing");
-      if (found->second.shape != std::vector<std::uint64_t>{config_.vocab, config_.hidden})
-        throw Refused(name + " has another shape than config.json says");
-      const rapt_type type = type_of(name, found->second);
+      const Entry &entry = find(name, config_.vocab, config_.hidden);
+      const rapt_type type = type_of(name, entry);
       const std::size_t row_bytes = config_.hidden * bytes_of(type);
       std::vector<std::byte> stored(count * row_bytes);
-      File(found->second.file).read(found->second.begin + row * row_bytes, stored.size(), stored.data());
+      File(entry.file).read(entry.begin + row * row_bytes, stored.size(), stored.data());
       std::vector<float> numbers(count * config_.hidden);
       widen(type, stored.data(), numbers.data(), numbers.size());
       return numbers;

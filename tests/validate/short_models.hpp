@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "generate.hpp"
+#include "validate/decoder_hash.hpp"
 
 namespace decoder {
 
@@ -26,9 +26,10 @@ Plan short_plan();
 
 // Makes the model and decodes its prompts. The result does not depend on `threads`, `sequences` and the plan's
 // chunk and drafts.
-Report decode_short(const ShortModel &model, const Plan &plan, std::size_t threads = 1,
-                    std::size_t sequences = 1);
+HashedReport decode_short(const ShortModel &model, const Plan &plan, std::size_t threads = 1,
+                          std::size_t sequences = 1);
 
-bool is_published(const ShortModel &model, const Sequence &sequence);
+// Says it of sequence 0.
+bool is_published(const ShortModel &model, const HashedReport &report);
 
 }  // namespace decoder

@@ -1,4 +1,6 @@
-#include "short_models.hpp"
+#include "validate/short_models.hpp"
+
+#include "validate/seeded_model.hpp"
 
 namespace decoder {
 namespace {
@@ -53,7 +55,8 @@ Plan short_plan() {
   return plan;
 }
 
-Report decode_short(const ShortModel &model, const Plan &plan, std::size_t threads, std::size_t sequences) {
+HashedReport decode_short(const ShortModel &model, const Plan &plan, std::size_t threads,
+                          std::size_t sequences) {
   const auto checkpoint = seeded_checkpoint(parse_config(short_config(model.stored), {}), 1);
   Settings settings;
   settings.weights = model.weights;
@@ -61,11 +64,12 @@ Report decode_short(const ShortModel &model, const Plan &plan, std::size_t threa
   settings.cache = model.cache;
   settings.threads = threads;
   Model made(*checkpoint, settings);
-  return generate(made, short_prompts(sequences), plan, [](std::size_t, std::span<const float>) {});
+  return generate_hashed(made, short_prompts(sequences), plan);
 }
 
-bool is_published(const ShortModel &model, const Sequence &sequence) {
-  return hash_of_tokens(sequence) == model.tokens && sequence.logits.value() == model.logits;
+bool is_published(const ShortModel &model, const HashedReport &report) {
+  return hash_of_tokens(report.sequences.front()) == model.tokens &&
+         report.logits.front().value() == model.logits;
 }
 
 }  // namespace decoder

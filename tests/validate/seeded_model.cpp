@@ -1,17 +1,20 @@
-// A model whose weights follow from a seed. It says nothing, but it computes all that a trained model does.
-//
-// Every tensor has its own stream: SplitMix64 (Steele, Lea, Flood 2014) that starts at the seed XOR the FNV-1a
-// hash of the tensor's name. Its numbers z become odd integers times powers of two, exact in f16 and bf16:
-//   norm weights   (2 * (z >> 59) + 97) / 128, from 97/128 to 159/128
-//   all others     (2 * (z >> 57) - 127) / 2^e: e is 8 for a bias and 6 for an embedding that is not the head.
-//                  Otherwise it is 6 + half the binary digits of the row's length, 1 less for the head.
-// tests/decoder/make_model.py writes the same model as safetensors.
+#include "validate/seeded_model.hpp"
+
 #include <cstring>
 
-#include "checkpoint.hpp"
-#include "hash.hpp"
+#include "validate/decoder_hash.hpp"
 
 namespace decoder {
+
+const char *const small_config = R"({
+  "model_type": "qwen3", "dtype": "float32", "attention_bias": true, "tie_word_embeddings": false,
+  "hidden_size": 192, "num_hidden_layers": 3, "intermediate_size": 544, "vocab_size": 1000,
+  "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 64,
+  "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "max_position_embeddings": 4096,
+  "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                   "original_max_position_embeddings": 256}
+})";
+
 namespace {
 
 int digits(std::size_t n) {
