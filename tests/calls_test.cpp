@@ -92,12 +92,10 @@ std::map<std::string, std::set<std::string>> fields_of_structs() {
 
 }  // namespace
 
-TEST_CASE("every kernel is described, but for attention and rows of integers") {
+TEST_CASE("every kernel is described, but for attention") {
   for (const KernelCase &kernel : kernel_cases()) {
     CAPTURE(kernel.name);
-    const bool has_own_tests =
-        kernel.traits.is_attention() || std::string(kernel.name).ends_with("quantize_rows");
-    CHECK((kernel.make == nullptr) == has_own_tests);
+    CHECK((kernel.make == nullptr) == kernel.traits.is_attention());
   }
 }
 

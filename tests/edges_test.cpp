@@ -379,3 +379,53 @@ TEST_CASE("rows of softmax") {
                               {"rows=3 n=5 gap=0,1,0", "dx=dy+0", RAPT_BAD_OVERLAP},
                               {"rows=3 n=5", "rows=18446744073709551615", RAPT_BAD_SIZE}});
 }
+
+// The seed of a case chooses its types and arrays: 0 has f32, i8 and scales, 10 u4, 1090 u4 with zeros, 2170 u4 with a codebook.
+TEST_CASE("rows of integers") {
+  const Edge of_both[] = {
+      {"n=40 seed=0", "", RAPT_OK},
+      {"n=40 seed=0", "group=18446744073709551615", RAPT_OK},
+      {"n=40 seed=0", "q=null", RAPT_BAD_Q},
+      {"n=40 seed=0", "q_type=1", RAPT_BAD_TYPE},
+      {"n=40 seed=0", "q_type=0", RAPT_BAD_TYPE},
+      {"n=40 seed=0", "q_type=99", RAPT_BAD_TYPE},
+      {"n=40 seed=0", "rows=18446744073709551615", RAPT_BAD_SIZE},
+      {"n=40 seed=2", "rows=1844674407370955162", RAPT_BAD_SIZE},
+      {"n=0 seed=0", "q=null", RAPT_OK},
+  };
+  expect("quantize_rows", of_both);
+  expect("dequantize_rows", of_both);
+  expect("quantize_rows", {{"n=40 seed=0", "x=null", RAPT_BAD_X},
+                           {"n=40 seed=0", "scales=null", RAPT_BAD_SCALES},
+                           {"n=40 seed=0", "x_type=2", RAPT_BAD_TYPE},
+                           {"n=40 seed=0", "x_type=5", RAPT_BAD_TYPE},
+                           {"n=40 seed=0", "q_type=7", RAPT_BAD_TYPE},
+                           {"n=40 seed=0", "x_stride=39", RAPT_BAD_X_STRIDE},
+                           {"n=40 seed=0", "x_stride=-40", RAPT_BAD_X_STRIDE},
+                           {"n=40 seed=0", "inputs=9223372036854775807 x_stride=0", RAPT_BAD_SIZE},
+                           {"n=40 seed=0", "q=x+0", RAPT_BAD_OVERLAP},
+                           {"n=40 seed=0", "q=x+159", RAPT_BAD_OVERLAP},
+                           {"n=40 seed=0", "q=x+160", RAPT_OK},
+                           {"n=40 seed=0", "scales=x+156", RAPT_BAD_OVERLAP},
+                           {"n=40 seed=0", "scales=x+160", RAPT_OK},
+                           {"n=40 seed=0", "scales=q+36", RAPT_BAD_OVERLAP},
+                           {"n=40 seed=0", "scales=q+40", RAPT_OK}});
+  expect("dequantize_rows", {{"n=40 seed=0", "y=null", RAPT_BAD_Y},
+                             {"n=40 seed=0", "y_type=2", RAPT_BAD_TYPE},
+                             {"n=40 seed=0", "y_stride=39", RAPT_BAD_Y_STRIDE},
+                             {"n=40 seed=0", "y_stride=-40", RAPT_BAD_Y_STRIDE},
+                             {"n=40 seed=0", "scale_type=2", RAPT_BAD_W_SCALES},
+                             {"n=40 seed=0", "scale_type=5", RAPT_BAD_W_SCALES},
+                             {"n=40 seed=0", "scales=null scale_type=0", RAPT_OK},
+                             {"n=40 seed=0", "scales=null scale_type=3", RAPT_BAD_W_SCALES},
+                             {"n=40 seed=0", "zeros=some", RAPT_BAD_W_ZEROS},
+                             {"n=40 seed=0", "codebook=some", RAPT_BAD_W_CODEBOOK},
+                             {"n=40 seed=2170", "zeros=some", RAPT_BAD_W_ZEROS},
+                             {"n=40 seed=0", "y=q+0", RAPT_BAD_OVERLAP},
+                             {"n=40 seed=0", "y=q+40", RAPT_OK},
+                             {"n=40 seed=0", "y=scales+4", RAPT_BAD_OVERLAP},
+                             {"n=40 seed=0", "y=scales+8", RAPT_OK},
+                             {"n=40 seed=1090", "y=zeros+0", RAPT_BAD_OVERLAP},
+                             {"n=40 seed=2170", "y=codebook+60", RAPT_BAD_OVERLAP},
+                             {"n=40 seed=2170", "y=codebook+64", RAPT_OK}});
+}

@@ -270,42 +270,5 @@ TEST_CASE("the layout of packed weights") {
 
 // ---- statuses
 
-TEST_CASE("bad arguments of the functions of rows") {
-  float x[8] = {1}, scales[8], y[8];
-  std::int8_t q[8] = {};
-  const auto quantize = [&](rapt_type x_type, std::ptrdiff_t stride, rapt_type q_type, void *to,
-                            float *steps) {
-    return rapt_quantize_rows(x, x_type, stride, 2, 4, 0, q_type, to, steps);
-  };
-  CHECK(quantize(RAPT_F32, 0, RAPT_I8, q, scales) == RAPT_OK);
-  CHECK(quantize(RAPT_F64, 0, RAPT_I8, q, scales) == RAPT_BAD_TYPE);
-  CHECK(quantize(RAPT_F32, 0, RAPT_U4, q, scales) == RAPT_BAD_TYPE);
-  CHECK(quantize(RAPT_F32, 3, RAPT_I8, q, scales) == RAPT_BAD_X_STRIDE);
-  CHECK(quantize(RAPT_F32, -4, RAPT_I8, q, scales) == RAPT_BAD_X_STRIDE);
-  CHECK(quantize(RAPT_F32, 0, RAPT_I8, nullptr, scales) == RAPT_BAD_Q);
-  CHECK(quantize(RAPT_F32, 0, RAPT_I8, q, nullptr) == RAPT_BAD_SCALES);
-  CHECK(quantize(RAPT_F32, 0, RAPT_I8, x, scales) == RAPT_BAD_OVERLAP);
-  CHECK(quantize(RAPT_F32, 0, RAPT_I8, q, x) == RAPT_BAD_OVERLAP);
-  CHECK(rapt_quantize_rows(nullptr, RAPT_F32, 0, 2, 4, 0, RAPT_I8, q, scales) == RAPT_BAD_X);
-  CHECK(rapt_quantize_rows(nullptr, RAPT_F32, 0, 0, 4, 0, RAPT_I8, nullptr, nullptr) == RAPT_OK);
-  CHECK(rapt_quantize_rows(x, RAPT_F32, 0, SIZE_MAX / 2, 4, 0, RAPT_I8, q, scales) == RAPT_BAD_SIZE);
-  CHECK(rapt_quantize_rows(x, RAPT_F32, 0, 2, SIZE_MAX / 2 + 2, 0, RAPT_I8, q, scales) == RAPT_BAD_SIZE);
-  const auto dequantize = [&](rapt_type q_type, rapt_type y_type, std::ptrdiff_t stride, void *to) {
-    return rapt_dequantize_rows(q, q_type, 2, 4, 0, nullptr, nullptr, nullptr, RAPT_TYPE_DEFAULT, nullptr, to,
-                                y_type, stride);
-  };
-  CHECK(dequantize(RAPT_I8, RAPT_F32, 0, y) == RAPT_OK);
-  CHECK(dequantize(RAPT_F32, RAPT_F32, 0, y) == RAPT_BAD_TYPE);
-  CHECK(dequantize(RAPT_I8, RAPT_I8, 0, y) == RAPT_BAD_TYPE);
-  CHECK(dequantize(RAPT_I8, RAPT_F32, 3, y) == RAPT_BAD_Y_STRIDE);
-  CHECK(dequantize(RAPT_I8, RAPT_F32, 0, nullptr) == RAPT_BAD_Y);
-  CHECK(dequantize(RAPT_I8, RAPT_F32, 0, q) == RAPT_BAD_OVERLAP);
-  const std::uint8_t zeros[2] = {};
-  CHECK(rapt_dequantize_rows(q, RAPT_I8, 2, 4, 0, nullptr, zeros, nullptr, RAPT_TYPE_DEFAULT, nullptr, y,
-                             RAPT_F32, 0) == RAPT_BAD_W_ZEROS);
-  CHECK(rapt_dequantize_rows(q, RAPT_I8, 2, 4, 0, nullptr, nullptr, nullptr, RAPT_TYPE_DEFAULT, scales, y,
-                             RAPT_F32, 0) == RAPT_BAD_W_CODEBOOK);
-}
-
 }  // namespace
 }  // namespace rapt::test

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "calls/integer_rows.hpp"
 #include "calls/linear.hpp"
 #include "calls/norm.hpp"
 #include "calls/rope.hpp"
@@ -11,7 +12,6 @@
 #include "calls/vectors.hpp"
 #include "support/attention_backward_case.hpp"
 #include "support/attention_case.hpp"
-#include "support/integer_rows_cases.hpp"
 
 namespace rapt::test {
 namespace drivers {
@@ -163,6 +163,17 @@ template <class>
 using QuantizedInF32 = QuantizedIn<RAPT_ARITHMETIC_F32>;
 template <class>
 using QuantizedInI8 = QuantizedIn<RAPT_ARITHMETIC_I8>;
+
+template <class>
+struct QuantizeRows {
+  static constexpr Family family = Family::vector;
+  static constexpr auto make = make_quantize_rows;
+};
+template <class>
+struct DequantizeRows {
+  static constexpr Family family = Family::vector;
+  static constexpr auto make = make_dequantize_rows;
+};
 
 template <class T>
 struct Rope {

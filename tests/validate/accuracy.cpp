@@ -1,12 +1,12 @@
 #include "validate/accuracy.hpp"
 
+#include "calls/integer_rows_truth.hpp"
 #include "calls/linear_truth.hpp"
 #include "calls/norm_truth.hpp"
 #include "calls/quantized_truth.hpp"
 #include "calls/rope_truth.hpp"
 #include "calls/softmax_truth.hpp"
 #include "validate/accuracy_attention.hpp"
-#include "validate/accuracy_integer_rows.hpp"
 #include "validate/accuracy_vectors.hpp"
 
 namespace rapt::validate {

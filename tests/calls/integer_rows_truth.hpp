@@ -1,7 +1,7 @@
 // Holds rapt_quantize_rows to its bound, and rapt_dequantize_rows to the three operations of rapt.h.
 #pragma once
 
-#include "support/integer_rows_cases.hpp"
+#include "calls/integer_rows.hpp"
 #include "validate/accuracy_parts.hpp"
 
 namespace rapt::validate {
@@ -12,11 +12,11 @@ struct QuantizeRowsAccuracy {
   static constexpr double bound = 0.5 + 127 * 0x1p-22;
 
   static Judgement judge(const Problem &problem, Bits bits) {
-    const drivers::IntegerRow row(problem);
+    const IntegerRow row(problem);
     const bool in_4_bits = row.signed_type() == RAPT_I4;
     const std::size_t bytes = row.bytes_of(row.signed_type(), row.inputs);
     Worst worst;
-    drivers::with_float_of(row.type, [&]<class X>(X) {
+    with_float_of(row.type, [&]<class X>(X) {
       for (std::size_t k = 0; k < row.inputs; ++k) {
         const Real scale = value_of<float>(bits[bytes + row.group_of(k)]),
                    x = static_cast<float>(X(row.numbers[k]));
@@ -40,11 +40,11 @@ struct DequantizeRowsAccuracy {
   static constexpr double bound = 0;
 
   static Judgement judge(const Problem &problem, Bits bits) {
-    const drivers::IntegerRow row(problem);
+    const IntegerRow row(problem);
     const std::vector<std::uint8_t> codes = row.codes(), zeros = row.zeros();
     Worst worst;
-    drivers::with_float_of(row.type, [&]<class Y>(Y) {
-      drivers::with_float_of(row.scale_type, [&]<class S>(S) {
+    with_float_of(row.type, [&]<class Y>(Y) {
+      with_float_of(row.scale_type, [&]<class S>(S) {
         const std::vector<S> scales = row.scales<S>(), offsets = row.offsets<S>();
         for (std::size_t k = 0; k < row.inputs; ++k) {
           const std::size_t g = row.group_of(k);
