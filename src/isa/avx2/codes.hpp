@@ -12,7 +12,7 @@
 
 namespace {
 
-struct Avx2Codes {
+struct CodeSimd {
   using f32 = Avx2::f32;
 
   static constexpr bool prefers_tables = false;

@@ -12,7 +12,7 @@
 
 namespace {
 
-struct Avx2Integers {
+struct IntegerSimd {
   using Sums = __m256i;
   using Wide = __m256i;
   using f32 = Avx2::f32;

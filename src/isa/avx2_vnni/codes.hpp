@@ -10,7 +10,7 @@
 
 namespace {
 
-struct Avx2VnniCodes : Avx2Codes {
+struct VnniCodes : CodeSimd {
   using X = std::int8_t;
   template <std::size_t rows>
   using Quad = const X *;

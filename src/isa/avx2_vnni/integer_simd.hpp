@@ -8,7 +8,7 @@
 
 namespace {
 
-struct VnniIntegers : Avx2Integers {
+struct VnniIntegers : IntegerSimd {
   static Sums add_products(Sums s, Wide a, Wide b) { return _mm256_dpwssd_avx_epi32(s, a, b); }
   static void add_columns(Sums (&s)[2], const Columns &c, Wide pair) {
     s[0] = add_products(s[0], c.low, pair);

@@ -12,7 +12,7 @@
 
 namespace {
 
-struct Avx512Codes {
+struct CodeSimd {
   using f32 = Avx512::f32;
 
   // A table takes one instruction, where taking a zero off needs two.

@@ -12,7 +12,7 @@
 
 namespace {
 
-struct Avx512Integers {
+struct IntegerSimd {
   using Sums = __m512i;
   using Wide = __m512i;
   using f32 = Avx512::f32;
