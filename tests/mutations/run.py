@@ -74,9 +74,9 @@ class Mutation:
 
 
 def level_of(file):
-    """The vector level in whose folder the file is, if it is in one: src/isa/<level>/..."""
+    """The vector level in whose folder the file is, if it is in one: src/isa/<level>/... Those of x86 share src/isa/x86."""
     parts = pathlib.PurePath(file).parts
-    return parts[2] if parts[:2] == ("src", "isa") and len(parts) > 3 and parts[2] != "scalar" else None
+    return parts[2] if parts[:2] == ("src", "isa") and len(parts) > 3 and parts[2] not in ("scalar", "x86") else None
 
 
 def rows_of_levels(isa_cmake):
