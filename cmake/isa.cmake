@@ -1,23 +1,23 @@
 # The instruction-set levels: which there are, which are compiled, and how.
 
 # One row per level, weakest first:
-#   name | processor | the level that it builds on | registers | flags beyond the processor's own and that level's
+#   name | processor | the level that it builds on | parts | registers | flags beyond the processor's own and that level's
 #
 # A level has the flags of the level that it builds on, and inherits the kernels that it lacks. It needs every CPU feature of
 # src/dispatch/features.def whose macro its flags define. A test compares these with the table of src/manual/levels.md. The
-# benchmark measures its limits with the registers of bench/limits/registers/<registers>.hpp. Its kernels are the files of
-# src/isa/<name>/.
+# benchmark measures its limits with the registers of bench/limits/registers/<registers>.hpp. Its parts are the .cpp files of
+# src/isa/<name>/. A level with "all" has every kernel: it also has the parts of src/isa/parts.def.
 set(RAPT_ISA_ROWS
-  "scalar|any||element|"
-  "avx2|x86|scalar|ymm|-mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mmovbe -mpopcnt -mcx16 -msahf"
-  "avx2_vnni|x86|avx2|ymm|-mavxvnni"
-  "avx512|x86|avx2|zmm|-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl"
-  "avx512_vnni|x86|avx512|zmm|-mavx512vnni"
-  "amx|x86|avx512_vnni|zmm|-mamx-tile -mamx-bf16 -mamx-int8"
-  "neon|arm64|scalar|q|"
-  "neon_dotprod|arm64|neon|q|-march=armv8-a+dotprod"
-  "neon_i8mm|arm64|neon_dotprod|q|-march=armv8-a+dotprod+i8mm"
-  "neon_bf16|arm64|neon_i8mm|q|-march=armv8-a+dotprod+i8mm+bf16")
+  "scalar|any||own|element|"
+  "avx2|x86|scalar|all|ymm|-mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mmovbe -mpopcnt -mcx16 -msahf"
+  "avx2_vnni|x86|avx2|own|ymm|-mavxvnni"
+  "avx512|x86|avx2|all|zmm|-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl"
+  "avx512_vnni|x86|avx512|own|zmm|-mavx512vnni"
+  "amx|x86|avx512_vnni|own|zmm|-mamx-tile -mamx-bf16 -mamx-int8"
+  "neon|arm64|scalar|all|q|"
+  "neon_dotprod|arm64|neon|own|q|-march=armv8-a+dotprod"
+  "neon_i8mm|arm64|neon_dotprod|own|q|-march=armv8-a+dotprod+i8mm"
+  "neon_bf16|arm64|neon_i8mm|own|q|-march=armv8-a+dotprod+i8mm+bf16")
 
 # Flags of a level for one compiler, by CMAKE_CXX_COMPILER_ID. gcc schedules instructions before it allocates registers. It then
 # spills accumulators of panels that would fit, which makes a chain of load, FMLA and store. Bodies are written in the order in
@@ -99,12 +99,14 @@ function(rapt_level_features level features macros)
   set(${macros} "${of_level}" PARENT_SCOPE)
 endfunction()
 
-# Each level of the processor has RAPT_ISA_FLAGS_<name> and RAPT_ISA_REGISTERS_<name>.
+# Each level of the processor has RAPT_ISA_FLAGS_<name> and RAPT_ISA_REGISTERS_<name>. RAPT_COMPLETE_LEVELS are those with
+# the parts of src/isa/parts.def.
 separate_arguments(RAPT_BASELINE_FLAGS UNIX_COMMAND "${RAPT_BASELINE_${RAPT_PROCESSOR}}")
 set(of_processor)
+set(RAPT_COMPLETE_LEVELS)
 foreach(row IN LISTS RAPT_ISA_ROWS)
   string(REPLACE "|" ";" fields "${row}")
-  list(POP_FRONT fields name processor base registers flags)
+  list(POP_FRONT fields name processor base parts registers flags)
   if(NOT processor MATCHES "^(any|${RAPT_PROCESSOR})$")
     continue()
   endif()
@@ -112,6 +114,9 @@ foreach(row IN LISTS RAPT_ISA_ROWS)
   separate_arguments(flags UNIX_COMMAND "${flags}")
   list(APPEND flags ${RAPT_ISA_FLAGS_${name}_${CMAKE_CXX_COMPILER_ID}})
   set(RAPT_ISA_REGISTERS_${name} ${registers})
+  if(parts STREQUAL "all")
+    list(APPEND RAPT_COMPLETE_LEVELS ${name})
+  endif()
   set(base_${name} "${base}")
   if(base)
     set(RAPT_ISA_FLAGS_${name} ${RAPT_ISA_FLAGS_${base}} ${flags})
@@ -172,12 +177,12 @@ foreach(name IN LISTS wanted)
     message(FATAL_ERROR "RAPT_LEVELS names '${name}', a level of another processor. This processor's levels are: ${known}")
   endif()
 endforeach()
-# A level with this file has every kernel itself. Other levels also need the levels whose kernels serve. The strongest comes
-# first, because a level is after the one that it builds on.
+# A level without all kernels also needs the levels whose kernels serve. The strongest comes first, because a level is after
+# the one that it builds on.
 set(backwards ${of_processor})
 list(REVERSE backwards)
 foreach(name IN LISTS backwards)
-  if(name IN_LIST wanted AND base_${name} AND NOT EXISTS "${PROJECT_SOURCE_DIR}/src/isa/${name}/attention_f32.cpp")
+  if(name IN_LIST wanted AND base_${name} AND NOT name IN_LIST RAPT_COMPLETE_LEVELS)
     list(APPEND wanted ${base_${name}})
   endif()
 endforeach()
@@ -248,6 +253,31 @@ function(rapt_compile_time text)
   endif()
 endfunction()
 
+# rapt_parts_of(result level): the sources of a level, one for each part. Those of src/isa/parts.def are written into the build.
+# A file of the level's folder takes the place of the row with its name.
+set(RAPT_PARTS_DEF "${PROJECT_SOURCE_DIR}/src/isa/parts.def")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${RAPT_PARTS_DEF}")
+function(rapt_parts_of result level)
+  rapt_sources_of(sources "src/isa/${level}")
+  set(rows)
+  if(level IN_LIST RAPT_COMPLETE_LEVELS)
+    file(STRINGS "${RAPT_PARTS_DEF}" rows REGEX "^PART")
+  endif()
+  foreach(row IN LISTS rows)
+    if(NOT row MATCHES "^PART\\(([a-z0-9_]+), ([a-z_]+), ([a-z0-9_]+), (.+)\\)$")
+      message(FATAL_ERROR "${RAPT_PARTS_DEF}: not understood: ${row}")
+    endif()
+    set(source "${PROJECT_BINARY_DIR}/generated/${level}/${CMAKE_MATCH_1}.cpp")
+    if(NOT EXISTS "${PROJECT_SOURCE_DIR}/src/isa/${level}/${CMAKE_MATCH_1}.cpp")
+      file(CONFIGURE OUTPUT "${source}" @ONLY
+           CONTENT "#include \"isa/${level}/${CMAKE_MATCH_2}.hpp\"\n#include \"kernels/families/${CMAKE_MATCH_3}.hpp\"\n\n\
+RAPT_PART(${CMAKE_MATCH_1}) = {${CMAKE_MATCH_4}};\n")
+      list(APPEND sources "${source}")
+    endif()
+  endforeach()
+  set(${result} "${sources}" PARENT_SCOPE)
+endfunction()
+
 # rapt_add_level(objects level source...): the object library `objects` of a level's sources.
 function(rapt_add_level objects level)
   add_library(${objects} OBJECT ${ARGN})
@@ -291,7 +321,7 @@ function(rapt_add_isas target)
   set(only ${RAPT_ONLY} "" "" "")
   list(POP_FRONT only only_operation only_element only_level)
   foreach(name IN LISTS RAPT_COMPILED_LEVELS)
-    rapt_sources_of(sources "src/isa/${name}")
+    rapt_parts_of(sources ${name})
     set(objects rapt_isa_${name})
     rapt_add_level_of(${objects} ${name} table ${sources})
     list(LENGTH sources of_level)
@@ -324,7 +354,7 @@ function(rapt_add_isas target)
   endif()
   if(RAPT_BUILD_TESTS AND RAPT_LEVELS MATCHES "native")
     foreach(name IN LISTS RAPT_LEFT_OUT)
-      rapt_sources_of(sources "src/isa/${name}")
+      rapt_parts_of(sources ${name})
       rapt_add_level(rapt_syntax_${name} ${name} ${sources})
       set_target_properties(rapt_syntax_${name} PROPERTIES
         CXX_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/tests/syntax_only.sh")

@@ -124,62 +124,19 @@ struct RowsCall {
 
 using namespace rapt;
 
-rapt_status rapt_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride, size_t rows,
-                             size_t cols, const rapt_softmax_options *options) {
-  return in_default_mode(RowsCall<float>{&Operations<float>::softmax, Output::matrix, x, x_stride, y,
-                                         y_stride, rows, cols, options});
-}
+#define SOFTMAX(name, type, E)                                                                               \
+  rapt_status rapt_##name##_##type(const Public<E> *x, ptrdiff_t x_stride, Public<E> *y, ptrdiff_t y_stride, \
+                                   size_t rows, size_t cols, const rapt_softmax_options *options) {          \
+    return in_default_mode(RowsCall<E>{&Operations<E>::name, Output::matrix, elements<E>(x), x_stride,       \
+                                       elements<E>(y), y_stride, rows, cols, options});                      \
+  }
+RAPT_ALL_FLOATS(SOFTMAX, softmax)
+RAPT_ALL_FLOATS(SOFTMAX, log_softmax)
 
-rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride, size_t rows,
-                             size_t cols, const rapt_softmax_options *options) {
-  return in_default_mode(RowsCall<double>{&Operations<double>::softmax, Output::matrix, x, x_stride, y,
-                                          y_stride, rows, cols, options});
-}
-
-rapt_status rapt_softmax_f16(const rapt_f16 *x, ptrdiff_t x_stride, rapt_f16 *y, ptrdiff_t y_stride,
-                             size_t rows, size_t cols, const rapt_softmax_options *options) {
-  return in_default_mode(RowsCall<F16>{&Operations<F16>::softmax, Output::matrix, elements<F16>(x), x_stride,
-                                       elements<F16>(y), y_stride, rows, cols, options});
-}
-
-rapt_status rapt_softmax_bf16(const rapt_bf16 *x, ptrdiff_t x_stride, rapt_bf16 *y, ptrdiff_t y_stride,
-                              size_t rows, size_t cols, const rapt_softmax_options *options) {
-  return in_default_mode(RowsCall<BF16>{&Operations<BF16>::softmax, Output::matrix, elements<BF16>(x),
-                                        x_stride, elements<BF16>(y), y_stride, rows, cols, options});
-}
-
-rapt_status rapt_log_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
-                                 size_t rows, size_t cols, const rapt_softmax_options *options) {
-  return in_default_mode(RowsCall<float>{&Operations<float>::log_softmax, Output::matrix, x, x_stride, y,
-                                         y_stride, rows, cols, options});
-}
-
-rapt_status rapt_log_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
-                                 size_t rows, size_t cols, const rapt_softmax_options *options) {
-  return in_default_mode(RowsCall<double>{&Operations<double>::log_softmax, Output::matrix, x, x_stride, y,
-                                          y_stride, rows, cols, options});
-}
-
-rapt_status rapt_log_softmax_f16(const rapt_f16 *x, ptrdiff_t x_stride, rapt_f16 *y, ptrdiff_t y_stride,
-                                 size_t rows, size_t cols, const rapt_softmax_options *options) {
-  return in_default_mode(RowsCall<F16>{&Operations<F16>::log_softmax, Output::matrix, elements<F16>(x),
-                                       x_stride, elements<F16>(y), y_stride, rows, cols, options});
-}
-
-rapt_status rapt_log_softmax_bf16(const rapt_bf16 *x, ptrdiff_t x_stride, rapt_bf16 *y, ptrdiff_t y_stride,
-                                  size_t rows, size_t cols, const rapt_softmax_options *options) {
-  return in_default_mode(RowsCall<BF16>{&Operations<BF16>::log_softmax, Output::matrix, elements<BF16>(x),
-                                        x_stride, elements<BF16>(y), y_stride, rows, cols, options});
-}
-
-rapt_status rapt_logsumexp_f32(const float *x, ptrdiff_t x_stride, float *out, size_t rows, size_t cols,
-                               const rapt_softmax_options *options) {
-  return in_default_mode(RowsCall<float>{&Operations<float>::logsumexp, Output::one_per_row, x, x_stride, out,
-                                         1, rows, cols, options});
-}
-
-rapt_status rapt_logsumexp_f64(const double *x, ptrdiff_t x_stride, double *out, size_t rows, size_t cols,
-                               const rapt_softmax_options *options) {
-  return in_default_mode(RowsCall<double>{&Operations<double>::logsumexp, Output::one_per_row, x, x_stride,
-                                          out, 1, rows, cols, options});
-}
+#define LOGSUMEXP(name, type, E)                                                                           \
+  rapt_status rapt_##name##_##type(const E *x, ptrdiff_t x_stride, E *out, size_t rows, size_t cols,       \
+                                   const rapt_softmax_options *options) {                                  \
+    return in_default_mode(                                                                                \
+        RowsCall<E>{&Operations<E>::name, Output::one_per_row, x, x_stride, out, 1, rows, cols, options}); \
+  }
+RAPT_FLOATS(LOGSUMEXP, logsumexp)

@@ -1,6 +1,7 @@
 // Implements softmax_backward. Each call checks its arguments before it writes anything.
 #include <cmath>
 
+#include "api/elements.hpp"
 #include "api/floating_point.hpp"
 #include "api/matrix.hpp"
 #include "dispatch/dispatch.hpp"
@@ -50,14 +51,9 @@ struct BackwardCall {
 
 using namespace rapt;
 
-rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_stride, const float *dy,
-                                      ptrdiff_t dy_stride, float *dx, ptrdiff_t dx_stride, size_t rows,
-                                      size_t cols, float scale) {
-  return in_default_mode(BackwardCall<float>{y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale});
-}
-
-rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stride, const double *dy,
-                                      ptrdiff_t dy_stride, double *dx, ptrdiff_t dx_stride, size_t rows,
-                                      size_t cols, double scale) {
-  return in_default_mode(BackwardCall<double>{y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale});
-}
+#define SOFTMAX_BACKWARD(name, type, E)                                                                     \
+  rapt_status rapt_##name##_##type(const E *y, ptrdiff_t y_stride, const E *dy, ptrdiff_t dy_stride, E *dx, \
+                                   ptrdiff_t dx_stride, size_t rows, size_t cols, E scale) {                \
+    return in_default_mode(BackwardCall<E>{y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale});  \
+  }
+RAPT_FLOATS(SOFTMAX_BACKWARD, softmax_backward)

@@ -1,7 +1,6 @@
-// Defines the kernel table of an instruction-set level. The table lists the level's parts, one for each file
-// in the level's folder. cmake/isa.cmake writes the file that includes this one. That file defines RAPT_TABLE
-// as the table's name, and RAPT_PARTS as PART(vector_f32) PART(softmax_f32) and so on. A level without files
-// inherits every kernel.
+// Defines the kernel table of an instruction-set level. The table lists the level's parts. cmake/isa.cmake writes
+// the file that includes this one. That file defines RAPT_TABLE as the table's name, and RAPT_PARTS as
+// PART(vector_f32) PART(softmax_f32) and so on. A level without parts inherits every kernel.
 #pragma once
 
 #include "kernels/kernels.hpp"

@@ -1,5 +1,5 @@
-// Builds the table of the kernels that one file of isa/<level>/ compiles. That file includes this header
-// after the function templates that kernels.def names. Before that, it defines RAPT_FAMILY_<family>(kernel)
+// Builds the table of the kernels of a part: a row of isa/parts.def, or a file of isa/<level>/. It includes this
+// header after the function templates that kernels.def names. Before that, it defines RAPT_FAMILY_<family>(kernel)
 // as `kernel` for each family that it compiles.
 #pragma once
 
@@ -67,7 +67,7 @@ constexpr rapt::Operations<E> bodies() {
 
 }  // namespace
 
-// Begins the definition of this file's table. `name` is the file's name, which isa/table.hpp uses too.
+// Begins the definition of the part's table. `name` is the name of its file, which isa/table.hpp uses too.
 #define RAPT_PART(name)          \
   namespace rapt::level {        \
   extern const KernelTable name; \

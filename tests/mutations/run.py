@@ -32,12 +32,14 @@ extern "C" const int rapt_mutation;  // which: 0 is none
 extern "C" int rapt_mutation_state;  // for a mutation that has to remember something
 #define RAPT_MUTANT_OF_ALL(n) (!__builtin_is_constant_evaluated() && rapt_mutation == (n))
 #define RAPT_MUTANT(n) (RAPT_IS_VECTOR_LEVEL && RAPT_MUTANT_OF_ALL(n))
+#ifndef RAPT_IS_VECTOR_LEVEL
 #define RAPT_IS_VECTOR_LEVEL false
+#endif
 // Each function is compiled once, not wherever it is inlined: that takes a quarter of the time. Headers of gcc have underscores.
 #define always_inline unused
 #define flatten unused
 """
-VECTOR_LEVEL_HEAD = "#undef RAPT_IS_VECTOR_LEVEL\n#define RAPT_IS_VECTOR_LEVEL true\n"
+VECTOR_LEVEL_FLAG = "list(APPEND RAPT_KERNEL_FLAGS -DRAPT_IS_VECTOR_LEVEL=true)\n"
 NUMBER = """#include <cstdlib>
 int number __asm__("rapt_mutation");
 int rapt_mutation_state;
@@ -72,9 +74,29 @@ class Mutation:
 
 
 def level_of(file):
-    """The vector level in whose folder the file is, if it is in one: src/isa/<level>/..."""
+    """The vector level in whose folder the file is, if it is in one: src/isa/<level>/... Those of x86 share src/isa/x86."""
     parts = pathlib.PurePath(file).parts
-    return parts[2] if parts[:2] == ("src", "isa") and len(parts) > 3 and parts[2] != "scalar" else None
+    return parts[2] if parts[:2] == ("src", "isa") and len(parts) > 3 and parts[2] not in ("scalar", "x86") else None
+
+
+def rows_of_levels(isa_cmake):
+    """(row, name of the level, whether it has all parts of src/isa/parts.def) of each row of cmake/isa.cmake."""
+    rows = re.finditer(r'^  "(\w+)\|\w+\|\w*\|(all|own)\|.*$', isa_cmake, re.M)
+    return [(row[0], row[1], row[2] == "all") for row in rows]
+
+
+def leave_out_parts(texts, levels, without):
+    """Levels other than `levels` lose their parts, and `levels` those whose names match `without`."""
+    for row, level, _ in rows_of_levels(texts["cmake/isa.cmake"]):
+        if level not in levels:
+            texts["cmake/isa.cmake"] = texts["cmake/isa.cmake"].replace(row, row.replace("|all|", "|own|"))
+    for file in [file for file in texts if level_of(file) and file.endswith(".cpp")]:
+        if level_of(file) not in levels or re.search(without, pathlib.PurePath(file).stem):
+            del texts[file]
+    rows = texts["src/isa/parts.def"].splitlines(keepends=True)
+    name = re.compile(r"PART\((\w+)")
+    kept = [row for row in rows if not (found := name.match(row)) or not re.search(without, found[1])]
+    texts["src/isa/parts.def"] = "".join(kept)
 
 
 def read_mutations(folder):
@@ -167,6 +189,8 @@ def make_copy(source, copy, mutations, levels, without):
             if path.suffix in (".txt", ".hpp", ".cpp", ".h", ".c", ".def", ".cmake", ".in", ".json"):
                 texts[str(path.relative_to(source))] = path.read_text()
     texts.update({"mutation.hpp": HEADER, "src/dispatch/mutation.cpp": NUMBER})
+    texts["cmake/flags.cmake"] += VECTOR_LEVEL_FLAG
+    leave_out_parts(texts, levels, without)
     sites = {}
     for mutation in mutations:
         for edit in mutation.edits:
@@ -180,14 +204,7 @@ def make_copy(source, copy, mutations, levels, without):
             spans = find_sites(texts[edit.file], edit)
             sites.setdefault(edit.file, []).extend((*span, mutation, edit) for span in spans)
     for file, text in texts.items():
-        path, level = pathlib.PurePath(file), level_of(file)
-        if path.suffix == ".cpp" and level and (level not in levels or re.search(without, path.stem)):
-            (copy / file).unlink(missing_ok=True)
-            continue
-        text = rewrite(text, 0, len(text), sites.get(file, []))
-        if path.suffix == ".cpp" and level:
-            text = VECTOR_LEVEL_HEAD + text
-        write(copy / file, text)
+        write(copy / file, rewrite(text, 0, len(text), sites.get(file, [])))
     for path in copy.rglob("*"):  # what the checkout no longer has
         if path.is_file() and str(path.relative_to(copy)) not in texts:
             path.unlink()
@@ -345,10 +362,13 @@ def main():
     every_mutation = read_mutations(options.source / "tests/mutations")
     wrong = make_copy(options.source.resolve(), work / "source", every_mutation, levels, options.without)
     program = build(work / "source", work / "build", options.validate, options.cmake, options.preset)
+    complete = [
+        name for _, name, has_all in rows_of_levels((options.source / "cmake/isa.cmake").read_text()) if has_all
+    ]
     good = True
     for level in levels:
         # A level that inherits most kernels is judged by what it has itself.
-        own = options.own or not (options.source / f"src/isa/{level}/attention_f32.cpp").exists()
+        own = options.own or level not in complete
         mutations = [
             m
             for m in every_mutation

@@ -11,8 +11,9 @@
 #include "isa/amx/int8_chunk.hpp"
 #include "isa/amx/int8_operands.hpp"
 #include "isa/amx/layout.hpp"
+#include "isa/avx512/integer_simd.hpp"
 #include "isa/avx512/simd.hpp"
-#include "isa/avx512_vnni/integer_simd.hpp"
+#include "isa/x86/vnni.hpp"
 #include "kernels/attention/integers.hpp"
 #include "kernels/attention/ways.hpp"
 #include "kernels/kernels.hpp"
@@ -69,10 +70,12 @@ class Int8Batch {
   void pack_values(const AttentionTile &tile, std::size_t first, std::size_t key, std::size_t left) {
     constexpr std::size_t block = rapt::attention_block, chunk = rapt::attention_chunk;
     ::pack_values(tile, first + key, left, storage_.values + key / block * sizes_.v_tiles * tile_bytes);
-    load_scales<VnniIntegers>([&](std::size_t of) { return tile.k_scales(of); }, tile.k_scale_strides().token,
-                              sizes_.k_groups, first + key, left, storage_.k_scales + key, chunk);
-    load_scales<VnniIntegers>([&](std::size_t of) { return tile.v_scales(of); }, tile.v_scale_strides().token,
-                              sizes_.v_groups, first + key, left, storage_.v_scales + key, chunk);
+    load_scales<VnniIntegers<IntegerSimd>>([&](std::size_t of) { return tile.k_scales(of); },
+                                           tile.k_scale_strides().token, sizes_.k_groups, first + key, left,
+                                           storage_.k_scales + key, chunk);
+    load_scales<VnniIntegers<IntegerSimd>>([&](std::size_t of) { return tile.v_scales(of); },
+                                           tile.v_scale_strides().token, sizes_.v_groups, first + key, left,
+                                           storage_.v_scales + key, chunk);
     auto finite = ~S::mask{0};
     for (std::size_t g = 0; g < sizes_.v_groups; ++g) {
       const float *const scales = storage_.v_scales + g * chunk + key;

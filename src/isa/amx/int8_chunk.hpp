@@ -282,7 +282,8 @@ class Int8Chunk {
                                                               const float *scales) {
     __m512i largest = _mm512_setzero_si512();
     for (std::size_t j = 0; j < block; ++j) {
-      largest = VnniIntegers::greater_magnitude(largest, number(S::load(weights + j * pitch), scales[j]));
+      largest = VnniIntegers<IntegerSimd>::greater_magnitude(largest,
+                                                             number(S::load(weights + j * pitch), scales[j]));
     }
     return _mm512_castsi512_ps(largest);
   }

@@ -14,8 +14,9 @@
 #include "call/attention_workspace.hpp"
 #include "call/element.hpp"
 #include "isa/amx/tiles.hpp"
+#include "isa/avx512/integer_simd.hpp"
 #include "isa/avx512/simd.hpp"
-#include "isa/avx512_vnni/integer_simd.hpp"
+#include "isa/x86/vnni.hpp"
 #include "kernels/attention/integers.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/vector/inner.hpp"
@@ -86,7 +87,8 @@ struct QuerySegments {
         rapt::with_element<float>(o.q_type, [&](auto element) {
           const auto *q = tile.q<typename decltype(element)::type>(rows.of[r + i]);
           steps[g * rapt::attention_tile_rows + r + i] =
-              rows.sign[r + i] * make_integers<VnniIntegers>(q + from, group, pitch, integers + i * pitch);
+              rows.sign[r + i] *
+              make_integers<VnniIntegers<IntegerSimd>>(q + from, group, pitch, integers + i * pitch);
         });
       }
       // A scale group of 32 dimensions may belong in the second half of a row of 64 bytes.

@@ -1,5 +1,4 @@
-// Defines the integer vectors of AVX2 for attention over int8. Bytes are widened to 16 bits, and their
-// products are added in pairs.
+// Defines the integer vectors of AVX2 for attention over int8.
 #pragma once
 
 #include <immintrin.h>
@@ -9,41 +8,25 @@
 #include <cstring>
 
 #include "isa/avx2/simd.hpp"
+#include "isa/x86/integer_simd.hpp"
 
 namespace {
 
-struct Avx2Integers {
-  using Sums = __m256i;
-  using Wide = __m256i;
-  using f32 = Avx2::f32;
-  static constexpr std::size_t wide = 16;
+struct IntegerSimd : X86Integers<Avx2::f32> {
   static constexpr std::size_t score_rows = 2, value_rows = 4;
   template <std::size_t rows>
   static constexpr std::size_t column_vectors = rows <= 2 ? 2 : 1;
 
-  static Sums zero() { return _mm256_setzero_si256(); }
-  static Wide load(const std::int16_t *p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)); }
-  static Wide widened(const std::int8_t *p) {
-    return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
-  }
   static Wide widened_first(const std::int8_t *p, std::size_t k) {
     alignas(16) std::int8_t bytes[wide] = {};
     std::memcpy(bytes, p, k);
     return widened(bytes);
   }
-  static Sums add_products(Sums s, Wide a, Wide b) { return _mm256_add_epi32(s, _mm256_madd_epi16(a, b)); }
-  // even_bytes() widens the first and the third byte of each word to 16 bits. odd_bytes() widens the second
-  // and the fourth.
-  static Wide even_bytes(f32 words) {
-    return _mm256_srai_epi16(_mm256_slli_epi16(_mm256_castps_si256(words), 8), 8);
-  }
-  static Wide odd_bytes(f32 words) { return _mm256_srai_epi16(_mm256_castps_si256(words), 8); }
   static constexpr std::size_t transposed_rows = 4;
 
   static f32 load_parts(const float *p, std::size_t apart) {
     return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + apart), 1);
   }
-  static f32 numbers(Sums s) { return _mm256_cvtepi32_ps(s); }
 
   // A blend takes half of its lanes from each vector, so that an addition needs one shuffle instead of two.
   static Sums fold_quarters(const Sums (&v)[4]) {
@@ -56,21 +39,6 @@ struct Avx2Integers {
     return _mm256_add_epi32(_mm256_blend_epi32(v[0], v[1], 0xaa), other);
   }
 
-  struct Columns {
-    Wide low, high;
-  };
-  static Columns columns(Wide a, Wide b) {
-    return {_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)};
-  }
-  static Wide pair(const std::int16_t *p) {
-    int both;
-    std::memcpy(&both, p, sizeof both);
-    return _mm256_set1_epi32(both);
-  }
-  static void add_columns(Sums (&s)[2], const Columns &c, Wide pair) {
-    s[0] = add_products(s[0], c.low, pair);
-    s[1] = add_products(s[1], c.high, pair);
-  }
   // s[0] and s[1] hold columns in alternating groups of 4. in_order() puts the groups in order.
   static void in_order(Sums (&s)[2]) {
     const Sums low = _mm256_permute2x128_si256(s[0], s[1], 0x20);

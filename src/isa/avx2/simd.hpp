@@ -11,7 +11,7 @@
 #include <xsimd/xsimd.hpp>
 
 #include "contract/exp.hpp"
-#include "isa/avx2/flushing.hpp"
+#include "isa/x86/simd.hpp"
 #include "kernels/vector/inner.hpp"
 #include "kernels/vector/parts.hpp"
 #include "kernels/vector/simd.hpp"
@@ -44,34 +44,18 @@ inline void copy_some(unsigned char *to, const unsigned char *from, std::size_t 
 }
 
 // In a mask, the bits of a lane are either all set or all clear.
-struct Avx2 {
-  using arch = xsimd::fma3<xsimd::avx2>;
-  using f32 = xsimd::batch<float, arch>;
-  using f64 = xsimd::batch<double, arch>;
-  using u32 = xsimd::batch<std::uint32_t, arch>;
-  using u64 = xsimd::batch<std::uint64_t, arch>;
+struct Avx2 : X86<Avx2, xsimd::fma3<xsimd::avx2>> {
+  using X86::load, X86::widened, X86::narrowed;
 
-  static f32 load(const float *p) { return _mm256_loadu_ps(p); }
-  static f64 load(const double *p) { return _mm256_loadu_pd(p); }
   static f32 load(const std::uint8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
   }
   static f32 load_where(__m256i m, const float *p) { return _mm256_maskload_ps(p, m); }
   static f64 load_where(__m256i m, const double *p) { return _mm256_maskload_pd(p, m); }
-  static void store(float *p, f32 v) { _mm256_storeu_ps(p, v); }
-  static void store(double *p, f64 v) { _mm256_storeu_pd(p, v); }
   static void store_where(float *p, __m256i m, f32 v) { _mm256_maskstore_ps(p, m, v); }
   static void store_where(double *p, __m256i m, f64 v) { _mm256_maskstore_pd(p, m, v); }
-  static void stream(float *p, f32 v) { _mm256_stream_ps(p, v); }
-  static void stream(double *p, f64 v) { _mm256_stream_pd(p, v); }
-  static void end_streaming() { _mm_sfence(); }
 
   static f32 floor(f32 v) { return _mm256_floor_ps(v); }
-  // Makes gcc keep the value in a register. Otherwise gcc loads the value again for each use.
-  static void keep_in_register(f32 &v) { __asm__("" : "+x"(v.data)); }
-  // Widens the bf16 in the lower or the upper half of each lane.
-  static f32 lower_bf16(f32 v) { return number(u32(_mm256_slli_epi32(bits(v), 16))); }
-  static f32 upper_bf16(f32 v) { return number(u32(_mm256_and_si256(bits(v), _mm256_set1_epi32(-0x10000)))); }
   // Reorders two vectors to a0 b0 a1 b1 and so on.
   static void interleave(f32 &a, f32 &b) {
     const __m256 low = _mm256_unpacklo_ps(a, b), high = _mm256_unpackhi_ps(a, b);
@@ -83,8 +67,6 @@ struct Avx2 {
     a = _mm256_permute2f128_pd(low, high, 0x20);
     b = _mm256_permute2f128_pd(low, high, 0x31);
   }
-  static f32 evens_twice(f32 v) { return _mm256_moveldup_ps(v); }
-  static f64 evens_twice(f64 v) { return _mm256_movedup_pd(v); }
   static f32 odds_twice(f32 v) { return _mm256_movehdup_ps(v); }
   static f64 odds_twice(f64 v) { return _mm256_permute_pd(v, 0xf); }
   // select() looks at a lane's sign bit alone.
@@ -94,15 +76,7 @@ struct Avx2 {
   static f64 negate_where_second_bit(f64 shifted, f64 v) {
     return v ^ (number(bits(shifted) << 62) & f64(-0.0));
   }
-  using Flushing = MxcsrFlushing;
 
-  static f32 widened(__m128i v, const rapt::F16 *) { return _mm256_cvtph_ps(v); }
-  static f32 widened(__m128i v, const rapt::BF16 *) {
-    return number(u32(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16)));
-  }
-  static __m128i narrowed(f32 v, rapt::F16 *) {
-    return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  }
   static __m128i narrowed(f32 v, rapt::BF16 *) {
     const __m256i bits = _mm256_castps_si256(v);
     const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
@@ -127,18 +101,6 @@ struct Avx2 {
     const __m256i parts = _mm256_packus_epi32(first, second);
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), _mm256_permute4x64_epi64(parts, 0xd8));
   }
-  template <Half H>
-  static f32 load(const H *p) {
-    return widened(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)), p);
-  }
-  template <Half H>
-  static void store(H *p, f32 v) {
-    _mm_storeu_si128(reinterpret_cast<__m128i *>(p), narrowed(v, p));
-  }
-  template <Half H>
-  static void stream(H *p, f32 v) {
-    _mm_stream_si128(reinterpret_cast<__m128i *>(p), narrowed(v, p));
-  }
   // Loads four elements from a and four from b.
   template <Half H>
   static f32 load_halves(const H *a, const H *b) {
@@ -159,17 +121,6 @@ struct Avx2 {
     copy_some(reinterpret_cast<unsigned char *>(p), bytes, 2 * k);
   }
 
-  static f32 fma(f32 a, f32 b, f32 c) { return _mm256_fmadd_ps(a, b, c); }
-  static f64 fma(f64 a, f64 b, f64 c) { return _mm256_fmadd_pd(a, b, c); }
-  static f32 fnma(f32 a, f32 b, f32 c) { return _mm256_fnmadd_ps(a, b, c); }
-  static f64 fnma(f64 a, f64 b, f64 c) { return _mm256_fnmadd_pd(a, b, c); }
-  static f32 fms(f32 a, f32 b, f32 c) { return _mm256_fmsub_ps(a, b, c); }
-  static f64 fms(f64 a, f64 b, f64 c) { return _mm256_fmsub_pd(a, b, c); }
-  static f32 max(f32 a, f32 b) { return _mm256_max_ps(a, b); }
-  static f64 max(f64 a, f64 b) { return _mm256_max_pd(a, b); }
-  static f32 min(f32 a, f32 b) { return _mm256_min_ps(a, b); }
-  static f64 min(f64 a, f64 b) { return _mm256_min_pd(a, b); }
-
   template <int predicate>
   static f32 compare(f32 a, f32 b) {
     return _mm256_cmp_ps(a, b, predicate);
@@ -185,19 +136,9 @@ struct Avx2 {
   static f32 zero_where(f32 m, f32 v) { return _mm256_andnot_ps(m, v); }
   static f64 zero_where(f64 m, f64 v) { return _mm256_andnot_pd(m, v); }
 
-  static u32 bits(f32 v) { return _mm256_castps_si256(v); }
-  static u64 bits(f64 v) { return _mm256_castpd_si256(v); }
   static f32 number(u32 v) { return _mm256_castsi256_ps(v); }
   static f64 number(u64 v) { return _mm256_castsi256_pd(v); }
 
-  static f32 zip_low(f32 a, f32 b) { return _mm256_unpacklo_ps(a, b); }
-  static f64 zip_low(f64 a, f64 b) { return _mm256_unpacklo_pd(a, b); }
-  static f32 zip_high(f32 a, f32 b) { return _mm256_unpackhi_ps(a, b); }
-  static f64 zip_high(f64 a, f64 b) { return _mm256_unpackhi_pd(a, b); }
-  static f32 low_pairs(f32 a, f32 b) { return _mm256_shuffle_ps(a, b, 0x44); }
-  static f32 high_pairs(f32 a, f32 b) { return _mm256_shuffle_ps(a, b, 0xee); }
-  static f32 evens(f32 a, f32 b) { return _mm256_shuffle_ps(a, b, 0x88); }
-  static f32 odds(f32 a, f32 b) { return _mm256_shuffle_ps(a, b, 0xdd); }
   static f32 either_bits(f32 a, f32 b, f32 c) { return a | b | c; }
   static f64 either_bits(f64 a, f64 b, f64 c) { return a | b | c; }
   static bool any_common_bit(f32 a, f32 b) { return !_mm256_testz_si256(bits(a), bits(b)); }

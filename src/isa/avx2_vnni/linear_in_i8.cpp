@@ -1,4 +1,5 @@
-#include "isa/avx2_vnni/codes.hpp"
+#include "isa/avx2/codes.hpp"
+#include "isa/x86/vnni.hpp"
 #include "kernels/families/quantized.hpp"
 
-RAPT_PART(linear_in_i8) = {.i8 = {.linear_in_i8 = linear_of_integers<Avx2VnniCodes>}};
+RAPT_PART(linear_in_i8) = {.i8 = {.linear_in_i8 = linear_of_integers<VnniCodes<CodeSimd>>}};

@@ -1,5 +1,4 @@
-// Defines the integer vectors of AVX-512 for attention over int8. Bytes are widened to 16 bits, and vpmaddwd
-// adds their products in pairs.
+// Defines the integer vectors of AVX-512 for attention over int8.
 #pragma once
 
 #include <immintrin.h>
@@ -9,35 +8,20 @@
 #include <cstring>
 
 #include "isa/avx512/simd.hpp"
+#include "isa/x86/integer_simd.hpp"
 
 namespace {
 
-struct Avx512Integers {
-  using Sums = __m512i;
-  using Wide = __m512i;
-  using f32 = Avx512::f32;
-  static constexpr std::size_t wide = 32;
+struct IntegerSimd : X86Integers<Avx512::f32> {
   static constexpr std::size_t score_rows = 4, value_rows = 8;
   template <std::size_t rows>
   static constexpr std::size_t column_vectors = rows <= 2   ? 4
                                                 : rows <= 4 ? 2
                                                             : 1;
 
-  static Sums zero() { return _mm512_setzero_si512(); }
-  static Wide load(const std::int16_t *p) { return _mm512_loadu_si512(p); }
-  static Wide widened(const std::int8_t *p) {
-    return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)));
-  }
   static Wide widened_first(const std::int8_t *p, std::size_t k) {
     return _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(_bzhi_u32(~0u, static_cast<unsigned>(k)), p));
   }
-  static Sums add_products(Sums s, Wide a, Wide b) { return _mm512_add_epi32(s, _mm512_madd_epi16(a, b)); }
-  // even_bytes() widens the first and the third byte of each word to 16 bits. odd_bytes() widens the second
-  // and the fourth.
-  static Wide even_bytes(f32 words) {
-    return _mm512_srai_epi16(_mm512_slli_epi16(_mm512_castps_si512(words), 8), 8);
-  }
-  static Wide odd_bytes(f32 words) { return _mm512_srai_epi16(_mm512_castps_si512(words), 8); }
   static constexpr std::size_t transposed_rows = 8;
 
   static f32 load_parts(const float *p, std::size_t apart) {
@@ -47,7 +31,6 @@ struct Avx512Integers {
                                              _mm_loadu_ps(p + 3 * apart), 1);
     return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
   }
-  static f32 numbers(Sums s) { return _mm512_cvtepi32_ps(s); }
 
   // A blend takes half of its lanes from each vector, so that an addition needs one shuffle instead of two.
   static Sums fold_quarters(const Sums (&v)[4]) {
@@ -61,21 +44,6 @@ struct Avx512Integers {
     return _mm512_add_epi32(_mm512_mask_blend_epi32(0xaaaa, a, b), other);
   }
 
-  struct Columns {
-    Wide low, high;
-  };
-  static Columns columns(Wide a, Wide b) {
-    return {_mm512_unpacklo_epi16(a, b), _mm512_unpackhi_epi16(a, b)};
-  }
-  static Wide pair(const std::int16_t *p) {
-    int both;
-    std::memcpy(&both, p, sizeof both);
-    return _mm512_set1_epi32(both);
-  }
-  static void add_columns(Sums (&s)[2], const Columns &c, Wide pair) {
-    s[0] = add_products(s[0], c.low, pair);
-    s[1] = add_products(s[1], c.high, pair);
-  }
   // s[0] and s[1] hold columns in alternating groups of 4. in_order() puts the groups in order.
   static void in_order(Sums (&s)[2]) {
     const __m512i first = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0),

@@ -9,7 +9,7 @@
 #include <xsimd/xsimd.hpp>
 
 #include "contract/exp.hpp"
-#include "isa/avx2/flushing.hpp"
+#include "isa/x86/simd.hpp"
 #include "kernels/vector/inner.hpp"
 #include "kernels/vector/parts.hpp"
 #include "kernels/vector/simd.hpp"
@@ -17,34 +17,18 @@
 
 namespace {
 
-struct Avx512 {
-  using arch = xsimd::avx512bw;
-  using f32 = xsimd::batch<float, arch>;
-  using f64 = xsimd::batch<double, arch>;
-  using u32 = xsimd::batch<std::uint32_t, arch>;
-  using u64 = xsimd::batch<std::uint64_t, arch>;
+struct Avx512 : X86<Avx512, xsimd::avx512bw> {
+  using X86::load, X86::widened, X86::narrowed;
 
-  static f32 load(const float *p) { return _mm512_loadu_ps(p); }
-  static f64 load(const double *p) { return _mm512_loadu_pd(p); }
   static f32 load(const std::uint8_t *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
   }
   static f32 load_where(__mmask16 m, const float *p) { return _mm512_maskz_loadu_ps(m, p); }
   static f64 load_where(__mmask8 m, const double *p) { return _mm512_maskz_loadu_pd(m, p); }
-  static void store(float *p, f32 v) { _mm512_storeu_ps(p, v); }
-  static void store(double *p, f64 v) { _mm512_storeu_pd(p, v); }
   static void store_where(float *p, __mmask16 m, f32 v) { _mm512_mask_storeu_ps(p, m, v); }
   static void store_where(double *p, __mmask8 m, f64 v) { _mm512_mask_storeu_pd(p, m, v); }
-  static void stream(float *p, f32 v) { _mm512_stream_ps(p, v); }
-  static void stream(double *p, f64 v) { _mm512_stream_pd(p, v); }
-  static void end_streaming() { _mm_sfence(); }
 
   static f32 floor(f32 v) { return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
-  // Makes gcc keep the value in a register. Otherwise gcc loads the value again for each use.
-  static void keep_in_register(f32 &v) { __asm__("" : "+v"(v.data)); }
-  // Widens the bf16 in the lower or the upper half of each lane.
-  static f32 lower_bf16(f32 v) { return number(u32(_mm512_slli_epi32(bits(v), 16))); }
-  static f32 upper_bf16(f32 v) { return number(u32(_mm512_and_si512(bits(v), _mm512_set1_epi32(-0x10000)))); }
   // Reorders two vectors to a0 b0 a1 b1 and so on.
   static void interleave(f32 &a, f32 &b) {
     alignas(64) static constexpr std::int32_t low[] = {0, 16, 1, 17, 2, 18, 3, 19,
@@ -61,8 +45,6 @@ struct Avx512 {
     b = _mm512_permutex2var_pd(a, upper, b);
     a = first;
   }
-  static f32 evens_twice(f32 v) { return _mm512_moveldup_ps(v); }
-  static f64 evens_twice(f64 v) { return _mm512_movedup_pd(v); }
   static f32 odds_twice(f32 v) { return _mm512_movehdup_ps(v); }
   static f64 odds_twice(f64 v) { return _mm512_permute_pd(v, 0xff); }
   static f64 select_where_odd(f64 shifted, f64 yes, f64 no) {
@@ -73,15 +55,7 @@ struct Avx512 {
     const u64 second = bits(shifted) << 62;
     return number(u64(_mm512_ternarylogic_epi64(bits(v), second, bits(f64(-0.0)), a_changed_by_b_and_c)));
   }
-  using Flushing = MxcsrFlushing;
 
-  static f32 widened(__m256i v, const rapt::F16 *) { return _mm512_cvtph_ps(v); }
-  static f32 widened(__m256i v, const rapt::BF16 *) {
-    return number(u32(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16)));
-  }
-  static __m256i narrowed(f32 v, rapt::F16 *) {
-    return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  }
   static __m256i narrowed(f32 v, rapt::BF16 *) {
     const __m512i bits = _mm512_castps_si512(v), quiet = _mm512_set1_epi32(0x400000);
     const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
@@ -108,24 +82,12 @@ struct Avx512 {
     _mm512_storeu_si512(p, _mm512_permutexvar_epi64(order, parts));
   }
   template <Half H>
-  static f32 load(const H *p) {
-    return widened(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)), p);
-  }
-  template <Half H>
   static f32 load_where(__mmask16 m, const H *p) {
     return widened(_mm256_maskz_loadu_epi16(m, p), p);
   }
   template <Half H>
-  static void store(H *p, f32 v) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), narrowed(v, p));
-  }
-  template <Half H>
   static void store_where(H *p, __mmask16 m, f32 v) {
     _mm256_mask_storeu_epi16(p, m, narrowed(v, p));
-  }
-  template <Half H>
-  static void stream(H *p, f32 v) {
-    _mm256_stream_si256(reinterpret_cast<__m256i *>(p), narrowed(v, p));
   }
   template <Half H>
   static f32 load_halves(const H *a, const H *b) {
@@ -133,17 +95,6 @@ struct Avx512 {
     return widened(_mm256_inserti128_si256(_mm256_castsi128_si256(part(a)), part(b), 1), a);
   }
 
-  // xsimd 8's fma is not used, because it rounds the product and then the sum.
-  static f32 fma(f32 a, f32 b, f32 c) { return _mm512_fmadd_ps(a, b, c); }
-  static f64 fma(f64 a, f64 b, f64 c) { return _mm512_fmadd_pd(a, b, c); }
-  static f32 fnma(f32 a, f32 b, f32 c) { return _mm512_fnmadd_ps(a, b, c); }
-  static f64 fnma(f64 a, f64 b, f64 c) { return _mm512_fnmadd_pd(a, b, c); }
-  static f32 fms(f32 a, f32 b, f32 c) { return _mm512_fmsub_ps(a, b, c); }
-  static f64 fms(f64 a, f64 b, f64 c) { return _mm512_fmsub_pd(a, b, c); }
-  static f32 max(f32 a, f32 b) { return _mm512_max_ps(a, b); }
-  static f64 max(f64 a, f64 b) { return _mm512_max_pd(a, b); }
-  static f32 min(f32 a, f32 b) { return _mm512_min_ps(a, b); }
-  static f64 min(f64 a, f64 b) { return _mm512_min_pd(a, b); }
   static f32 abs(f32 a) { return _mm512_abs_ps(a); }
   static f64 abs(f64 a) { return _mm512_abs_pd(a); }
   static f32 scale_by_power(f32 p, f32 n) { return _mm512_scalef_ps(p, n); }
@@ -166,8 +117,6 @@ struct Avx512 {
   static f32 scale_where(__mmask16 m, f32 p, f32 n) { return _mm512_maskz_scalef_ps(m, p, n); }
   static f64 scale_where(__mmask8 m, f64 p, f64 n) { return _mm512_maskz_scalef_pd(m, p, n); }
 
-  static u32 bits(f32 v) { return _mm512_castps_si512(v); }
-  static u64 bits(f64 v) { return _mm512_castpd_si512(v); }
   static f32 number(u32 v) { return _mm512_castsi512_ps(v); }
   static f64 number(u64 v) { return _mm512_castsi512_pd(v); }
   static f32 integer_bits_where(__mmask16 m, f32 a) {
@@ -197,14 +146,6 @@ struct Avx512 {
 
   static f32 shifted(f32 a, f32 b, u32 shift) { return _mm512_permutex2var_ps(a, shift, b); }
   static f64 shifted(f64 a, f64 b, u64 shift) { return _mm512_permutex2var_pd(a, shift, b); }
-  static f32 zip_low(f32 a, f32 b) { return _mm512_unpacklo_ps(a, b); }
-  static f64 zip_low(f64 a, f64 b) { return _mm512_unpacklo_pd(a, b); }
-  static f32 zip_high(f32 a, f32 b) { return _mm512_unpackhi_ps(a, b); }
-  static f64 zip_high(f64 a, f64 b) { return _mm512_unpackhi_pd(a, b); }
-  static f32 low_pairs(f32 a, f32 b) { return _mm512_shuffle_ps(a, b, 0x44); }
-  static f32 high_pairs(f32 a, f32 b) { return _mm512_shuffle_ps(a, b, 0xee); }
-  static f32 evens(f32 a, f32 b) { return _mm512_shuffle_ps(a, b, 0x88); }
-  static f32 odds(f32 a, f32 b) { return _mm512_shuffle_ps(a, b, 0xdd); }
   // Joins two quarters of a and two quarters of b. Two bits of `order` choose each quarter.
   template <int order>
   static f32 parts(f32 a, f32 b) {

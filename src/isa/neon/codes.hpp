@@ -12,7 +12,7 @@
 
 namespace {
 
-struct NeonCodes {
+struct CodeSimd {
   using f32 = Neon::f32;
 
   // A table lookup of bytes: the four bytes of element i are 4i to 4i + 3.

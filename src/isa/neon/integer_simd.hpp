@@ -12,7 +12,7 @@
 
 namespace {
 
-struct NeonIntegers {
+struct IntegerSimd {
   using Sums = int32x4_t;
   using Wide = int16x8_t;
   using f32 = Neon::f32;

@@ -52,7 +52,46 @@ RAPT_INNER inline void each_square(const Rows &rows, std::size_t d, std::size_t 
   }
 }
 
-struct BfmlalRows : K32Rows {
+// Multiplies a strip as one vector of bf16.
+struct BfmlalStrips {
+  using S = simd<float>;
+  using N = NeonBf16;
+  using batch = S::batch;
+  static_assert(N::width == 2 * S::width);
+
+  // Weights past the last key are 0, and their memory exists, so whole vectors can be loaded.
+  template <std::size_t rows, std::size_t strips, bool whole>
+  RAPT_INNER static void add_rows(const float *weights, std::size_t j, std::size_t end,
+                                  const rapt::BF16 *from, const RowRun<rapt::BF16> &run, std::size_t left,
+                                  RowsAhead<rapt::BF16, rows> &ahead, batch (&chain)[2][rows][strips][2]) {
+    constexpr std::size_t width = S::width, block = rapt::attention_block;
+    for (std::size_t i = j; i < end; i += width) {
+      batch weight[rows];
+      unroll<rows>([&](std::size_t r) RAPT_INNER { weight[r] = S::load(weights + r * block + i); });
+      unroll_while<width>([&](auto k) RAPT_INNER {
+        if (i + k >= end) return false;
+        unroll<strips>([&](auto s) RAPT_INNER {
+          if constexpr (s * N::width * 2 % 64 == 0) ahead.fetch(s * N::width * 2);
+          const auto element = whole ? N::load(from + s * N::width) : N::load_first(from, left);
+          unroll<rows>([&](std::size_t r) RAPT_INNER {
+            auto &sum = chain[k % 2][r][s];
+            sum[0] = N::add_even_by_lane<k>(sum[0], element, weight[r]);
+            sum[1] = N::add_odd_by_lane<k>(sum[1], element, weight[r]);
+          });
+        });
+        from += run.stride;
+        ahead.next_row();
+        return true;
+      });
+    }
+  }
+  template <bool>
+  RAPT_INNER static void in_order(batch &a, batch &b) {
+    S::interleave(a, b);
+  }
+};
+
+struct BfmlalRows : K32Values<BfmlalStrips> {
   // Computes the scores of `squares` squares of four keys and four words for each row. A square is
   // transposed, so that a vector has one word of each key. With more than one square, dim must be a multiple
   // of 8. There are enough squares to hide the latency of the chains.
@@ -188,84 +227,6 @@ struct BfmlalRows : K32Rows {
         S::store(to + width, total[g][r][1]);
       });
     }
-  }
-
-  // Adds the weighted values of a block to values[r][d ...]. A row has `vectors` vectors of bf16 or, unless
-  // `whole`, `left` elements of one vector.
-  template <std::size_t rows, std::size_t vectors, bool whole>
-  RAPT_INNER static void values_of(const float *weights, const RowRun<rapt::BF16> *value, std::size_t keys,
-                                   LinesAhead<rapt::BF16, rows, Cache::l1> &lines, std::size_t d,
-                                   std::size_t left, float *values, std::size_t pitch) {
-    using S = simd<float>;
-    using N = NeonBf16;
-    using E = rapt::BF16;
-    using batch = S::batch;
-    constexpr std::size_t block = rapt::attention_block, k32 = rapt::Bf16Contract::k32;
-    constexpr std::size_t size = RowRun<E>::rows, width = S::width;
-    const auto each = [](auto f) RAPT_INNER { unroll_pairs<rows, vectors>(f); };
-    for (std::size_t first = 0; first < keys; first += k32) {
-      batch chain[2][rows][vectors][2];
-      each([&](std::size_t r, std::size_t v) RAPT_INNER {
-        chain[0][r][v][0] = chain[0][r][v][1] = chain[1][r][v][0] = chain[1][r][v][1] = batch(0.0f);
-      });
-      const std::size_t k32_end = keys - first < k32 ? keys : first + k32;
-      for (std::size_t j = first; j < k32_end; j += size, ++value) {
-        if (d == 0) fetch_pages<rows>(value, lines.last());
-        const std::size_t end = k32_end - j < size ? k32_end : j + size;
-        const E *from = value->first + d;
-        RowsAhead<E, rows> ahead(value, lines, d);
-        // Weights past the last key are 0, and their memory exists, so whole vectors can be loaded.
-        for (std::size_t i = j; i < end; i += width) {
-          batch weight[rows];
-          unroll<rows>([&](std::size_t r) RAPT_INNER { weight[r] = S::load(weights + r * block + i); });
-          unroll_while<width>([&](auto k) RAPT_INNER {
-            if (i + k >= end) return false;
-            unroll<vectors>([&](auto v) RAPT_INNER {
-              if constexpr (v * N::width * 2 % 64 == 0) ahead.fetch(v * N::width * 2);
-              const auto element = whole ? N::load(from + v * N::width) : N::load_first(from, left);
-              unroll<rows>([&](std::size_t r) RAPT_INNER {
-                auto &sum = chain[k % 2][r][v];
-                sum[0] = N::add_even_by_lane<k>(sum[0], element, weight[r]);
-                sum[1] = N::add_odd_by_lane<k>(sum[1], element, weight[r]);
-              });
-            });
-            from += value->stride;
-            ahead.next_row();
-            return true;
-          });
-        }
-      }
-      each([&](std::size_t r, std::size_t v) RAPT_INNER {
-        auto &even = chain[0][r][v], &odd = chain[1][r][v];
-        batch a = even[0] + odd[0], b = even[1] + odd[1];
-        S::interleave(a, b);
-        float *const to = values + r * pitch + d + v * N::width;
-        S::store(to, S::load(to) + a);
-        if (whole || left > width) S::store(to + width, S::load(to + width) + b);
-      });
-    }
-  }
-
-  template <std::size_t rows, std::size_t vectors>
-  RAPT_INNER static void values_from(const float *weights, const RowRun<rapt::BF16> *value, std::size_t keys,
-                                     LinesAhead<rapt::BF16, rows, Cache::l1> &lines, std::size_t d,
-                                     std::size_t dim, float *values, std::size_t pitch) {
-    constexpr std::size_t columns = vectors * NeonBf16::width;
-    for (; dim - d >= columns; d += columns) {
-      values_of<rows, vectors, true>(weights, value, keys, lines, d, 0, values, pitch);
-    }
-    if constexpr (vectors > 1) {
-      values_from<rows, vectors / 2>(weights, value, keys, lines, d, dim, values, pitch);
-    } else if (d < dim) {
-      values_of<rows, 1, false>(weights, value, keys, lines, d, dim - d, values, pitch);
-    }
-  }
-  template <std::size_t rows>
-  [[gnu::noinline, gnu::flatten]] static void values(const float *weights, const RowRun<rapt::BF16> *value,
-                                                     std::size_t keys, const RowRun<rapt::BF16> *last,
-                                                     std::size_t dim, float *values, std::size_t pitch) {
-    LinesAhead<rapt::BF16, rows, Cache::l1> lines(value, last);
-    values_from<rows, 4 / rows>(weights, value, keys, lines, 0, dim, values, pitch);
   }
 };
 

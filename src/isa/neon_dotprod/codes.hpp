@@ -12,7 +12,7 @@
 
 namespace {
 
-struct DotprodCodes : NeonCodes {
+struct DotprodCodes : CodeSimd {
   static constexpr std::size_t most_rows = 6, sum_registers = 1;
   using Sums = int32x4_t;
 

@@ -20,10 +20,84 @@
 
 namespace {
 
-struct DigitRows {
+// Sums columns as fours of products of bytes.
+struct DigitColumns {
   using I = DotprodIntegers;
   static_assert(Int8Run::rows == I::digits);
+  static constexpr std::size_t columns = 4, least = 2;
+  // With this many vectors of columns at a time, two accumulators for each vector fit in the registers.
+  template <std::size_t rows>
+  static constexpr std::size_t together = rows == 1   ? 8
+                                          : rows <= 3 ? 4
+                                                      : 2;
+  template <std::size_t vectors>
+  using Sums = I::Sums[vectors];
 
+  template <std::size_t vectors>
+  RAPT_INNER static I::Sums at(const I::Sums (&sums)[vectors], std::size_t v) {
+    return sums[v];
+  }
+
+  // The loop adds four rows at a time.
+  template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
+  RAPT_INNER static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
+                                     std::size_t count, std::size_t column, std::size_t left,
+                                     I::Sums (&sum)[rows][vectors]) {
+    constexpr std::size_t line = 64, at_once = vectors < 4 ? vectors : 4;
+    static_assert(vectors % at_once == 0);
+    I::Sums high[rows][vectors];
+    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
+                                    RAPT_INNER { high[r][v] = sum[r][v] = I::zero(); });
+    for (std::size_t i = 0; i < count; i += Int8Run::rows) {
+      const auto [run, ahead] = run_at(i / Int8Run::rows);
+      const std::size_t end = count - i < Int8Run::rows ? count - i : Int8Run::rows;
+      const std::int8_t *first = run.first + column;
+      std::uintptr_t next = reinterpret_cast<std::uintptr_t>(ahead.first) + column;
+      const auto ahead_stride = static_cast<std::uintptr_t>(ahead.stride);
+      const auto *weight = reinterpret_cast<const std::int8_t *>(weights + i);
+      std::ptrdiff_t row[4] = {0, run.stride, 2 * run.stride, 3 * run.stride};
+      for (std::size_t j = 0; j < end; j += 4, first += 4 * run.stride, weight += 4) {
+        if (end - j < 4) [[unlikely]] {
+          unroll<3>([&](std::size_t k) RAPT_INNER { row[k + 1] = j + k + 1 < end ? row[k + 1] : row[k]; });
+        }
+        if (column % line == 0) {
+          unroll<4>([&](auto) RAPT_INNER {
+            fetch_line<Cache::l1>(next);
+            next += ahead_stride;
+          });
+        }
+        I::Bytes columns[vectors / at_once][at_once];
+        unroll<vectors / at_once>([&](std::size_t v) RAPT_INNER {
+          I::Bytes bytes[4];
+          unroll<4>([&](std::size_t k) RAPT_INNER {
+            const std::int8_t *const at = first + v * 4 * at_once + row[k];
+            if constexpr (!whole) {
+              bytes[k] = I::load_first(at, left);
+            } else if constexpr (at_once == 2) {
+              bytes[k] = I::load_eight(at);
+            } else {
+              bytes[k] = I::load_bytes(at);
+            }
+          });
+          I::interleave(bytes, columns[v]);
+        });
+        unroll<rows>([&](std::size_t r) RAPT_INNER {
+          const I::Bytes of_high = I::load_four(weight + 2 * r * pitch),
+                         of_low = I::load_four(weight + I::digits + 2 * r * pitch);
+          unroll<vectors>([&](std::size_t v) RAPT_INNER {
+            const I::Bytes bytes = columns[v / at_once][v % at_once];
+            high[r][v] = I::add_fours_by_first(high[r][v], bytes, of_high);
+            sum[r][v] = I::add_fours_by_first(sum[r][v], bytes, of_low);
+          });
+        });
+      }
+    }
+    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
+                                    RAPT_INNER { sum[r][v] = I::joined(high[r][v], sum[r][v]); });
+  }
+};
+
+struct DigitRows : ColumnRows<DigitColumns> {
   // Computes scores of keys that are not packed. With `together` keys at a time, the sums of both digits fit
   // in the registers.
   template <std::size_t rows, std::size_t fixed>
@@ -102,142 +176,6 @@ struct DigitRows {
         add_segment<I>(of, r, j, I::pair_sums(pairs[r][0], pairs[r][1]), scores);
       });
     }
-  }
-
-  // Sums weight * row over `count` rows, for `vectors` vectors of four columns from `column` on. Unless
-  // `whole`, the last vectors have only `tail` columns. run_at(i) returns the run of 16 rows from row 16 i
-  // on, and a later run to prefetch. The loop adds four rows at a time; weights of missing rows are 0.
-  template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
-  RAPT_INNER static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
-                                     std::size_t count, std::size_t column, std::size_t tail,
-                                     I::Sums (&sum)[rows][vectors]) {
-    constexpr std::size_t line = 64, at_once = vectors < 4 ? vectors : 4;
-    static_assert(vectors % at_once == 0);
-    I::Sums high[rows][vectors];
-    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
-                                    RAPT_INNER { high[r][v] = sum[r][v] = I::zero(); });
-    for (std::size_t i = 0; i < count; i += Int8Run::rows) {
-      const auto [run, ahead] = run_at(i / Int8Run::rows);
-      const std::size_t end = count - i < Int8Run::rows ? count - i : Int8Run::rows;
-      const std::int8_t *first = run.first + column;
-      std::uintptr_t next = reinterpret_cast<std::uintptr_t>(ahead.first) + column;
-      const auto ahead_stride = static_cast<std::uintptr_t>(ahead.stride);
-      const auto *weight = reinterpret_cast<const std::int8_t *>(weights + i);
-      std::ptrdiff_t row[4] = {0, run.stride, 2 * run.stride, 3 * run.stride};
-      for (std::size_t j = 0; j < end; j += 4, first += 4 * run.stride, weight += 4) {
-        if (end - j < 4) [[unlikely]] {
-          unroll<3>([&](std::size_t k) RAPT_INNER { row[k + 1] = j + k + 1 < end ? row[k + 1] : row[k]; });
-        }
-        if (column % line == 0) {
-          unroll<4>([&](auto) RAPT_INNER {
-            fetch_line<Cache::l1>(next);
-            next += ahead_stride;
-          });
-        }
-        I::Bytes columns[vectors / at_once][at_once];
-        unroll<vectors / at_once>([&](std::size_t v) RAPT_INNER {
-          I::Bytes bytes[4];
-          unroll<4>([&](std::size_t k) RAPT_INNER {
-            const std::int8_t *const at = first + v * 4 * at_once + row[k];
-            if constexpr (!whole) {
-              bytes[k] = I::load_first(at, tail);
-            } else if constexpr (at_once == 2) {
-              bytes[k] = I::load_eight(at);
-            } else {
-              bytes[k] = I::load_bytes(at);
-            }
-          });
-          I::interleave(bytes, columns[v]);
-        });
-        unroll<rows>([&](std::size_t r) RAPT_INNER {
-          const I::Bytes of_high = I::load_four(weight + 2 * r * pitch),
-                         of_low = I::load_four(weight + I::digits + 2 * r * pitch);
-          unroll<vectors>([&](std::size_t v) RAPT_INNER {
-            const I::Bytes bytes = columns[v / at_once][v % at_once];
-            high[r][v] = I::add_fours_by_first(high[r][v], bytes, of_high);
-            sum[r][v] = I::add_fours_by_first(sum[r][v], bytes, of_low);
-          });
-        });
-      }
-    }
-    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
-                                    RAPT_INNER { sum[r][v] = I::joined(high[r][v], sum[r][v]); });
-  }
-
-  // With this many vectors of columns at a time, two accumulators for each vector fit in the registers.
-  template <std::size_t rows>
-  static constexpr std::size_t digit_vectors = rows == 1   ? 8
-                                               : rows <= 3 ? 4
-                                                           : 2;
-
-  // Computes scores of packed keys. Dimension d of the block's keys is at keys + 64 d.
-  template <std::size_t rows>
-  [[gnu::noinline, gnu::flatten]] static void packed_scores(const ScoreSegment &of, const std::int8_t *keys,
-                                                            float *scores) {
-    constexpr std::size_t block = rapt::attention_block, vectors = digit_vectors<rows>;
-    constexpr auto stride = static_cast<std::ptrdiff_t>(block);
-    const std::int8_t *const first = keys + of.from * block;
-    const auto run_at = [&](std::size_t i) RAPT_INNER {
-      struct {
-        Int8Run run, ahead;
-      } runs{{first + i * Int8Run::rows * block, stride, block},
-             {first + (i + 2) * Int8Run::rows * block, stride, block}};
-      return runs;
-    };
-    for (std::size_t j = 0; j < block; j += 4 * vectors) {
-      I::Sums sum[rows][vectors];
-      column_sums<rows, vectors, true>(of.queries, of.pitch, run_at, of.dim, j, 0, sum);
-      unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
-                                      RAPT_INNER { add_segment<I>(of, r, j + 4 * v, sum[r][v], scores); });
-    }
-  }
-
-  template <std::size_t rows, std::size_t vectors, bool whole>
-  RAPT_INNER static void values_of(const ValueSegment &of, const Int8Run *run, const Int8Run *last,
-                                   std::size_t keys, std::size_t column) {
-    using S = simd<float>;
-    const auto run_at = [&](std::size_t i) RAPT_INNER {
-      struct {
-        const Int8Run &run, &ahead;
-      } runs{run[i], *run_after(run + i, runs_ahead<rows>, last)};
-      return runs;
-    };
-    I::Sums sum[rows][vectors];
-    column_sums<rows, vectors, whole>(of.weights, of.weights_pitch, run_at, keys, column, of.end - column,
-                                      sum);
-    unroll<rows>([&](std::size_t r) RAPT_INNER {
-      const S::batch step(of.steps[r]), rescale(of.rescale[r]);
-      unroll<vectors>([&](std::size_t v) RAPT_INNER {
-        const std::size_t at = column + v * S::width;
-        if (!whole && at >= of.end) return;
-        float *const out = of.values + r * of.pitch + at;
-        S::store(out, S::fma(I::numbers(sum[r][v]), step, S::load(out) * rescale));
-      });
-    });
-  }
-
-  // Adds the weighted values to all dimensions from `column` on. The function takes `vectors` vectors at a
-  // time, then fewer.
-  template <std::size_t rows, std::size_t vectors>
-  RAPT_INNER static void values_from(const ValueSegment &of, const Int8Run *run, const Int8Run *last,
-                                     std::size_t keys, std::size_t column) {
-    constexpr std::size_t columns = 4 * vectors;
-    for (; of.end - column >= columns; column += columns) {
-      values_of<rows, vectors, true>(of, run, last, keys, column);
-    }
-    if constexpr (vectors > 2) {
-      values_from<rows, vectors / 2>(of, run, last, keys, column);
-    } else if (column < of.end) {
-      values_of<rows, 2, false>(of, run, last, keys, column);
-    }
-  }
-  template <std::size_t rows>
-  [[gnu::noinline, gnu::flatten]] static void values(const ValueSegment &of, const Int8Run *run,
-                                                     const Int8Run *last, std::size_t keys) {
-    if (of.from == 0) {
-      for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
-    }
-    values_from<rows, digit_vectors<rows>>(of, run, last, keys, of.from);
   }
 };
 

@@ -13,7 +13,7 @@
 
 namespace {
 
-struct DotprodIntegers : NeonIntegers {
+struct DotprodIntegers : IntegerSimd {
   using Bytes = int8x16_t;
 
   // 16 integers are stored as 16 high digits and then 16 low digits. Their address is a multiple of 32 bytes.

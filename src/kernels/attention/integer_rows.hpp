@@ -102,9 +102,154 @@ struct ByteWords {
   RAPT_INNER const float *operator[](std::size_t i) const { return reinterpret_cast<const float *>(rows[i]); }
 };
 
+// Multiplies by packed keys and by values, whose columns are in the lanes. Columns is a class with these members:
+//
+//   I                     the level's class
+//   columns               the number of columns that are summed together: one vector of sums, or two
+//   together<rows>, least how many times as many a pass takes for `rows` rows, and the last pass
+//   Sums<vectors>         the sums of vectors * columns columns. at(sums, v) is vector v of them
+//   column_sums<rows, vectors, whole>(weights, pitch, run_at, count, column, left, sum)
+//                         sums weight times row over `count` rows, for the columns from `column` on, of which only
+//                         `left` exist unless `whole`. run_at(i) returns the run of the rows from 16 i on, and the
+//                         run to prefetch. Weights of 0 follow the last one
+template <class Columns>
+struct ColumnRows {
+  using I = typename Columns::I;
+
+  // Computes scores of packed keys. Dimension d of the block's keys is at keys + 64 d.
+  template <std::size_t rows>
+  [[gnu::noinline, gnu::flatten]] static void packed_scores(const ScoreSegment &of, const std::int8_t *keys,
+                                                            float *scores) {
+    using S = simd<float>;
+    constexpr std::size_t block = rapt::attention_block, columns = Columns::columns;
+    constexpr std::size_t most = Columns::template together<rows>;
+    constexpr auto stride = static_cast<std::ptrdiff_t>(block);
+    const std::int8_t *const first = keys + of.from * block;
+    const auto run_at = [&](std::size_t i) RAPT_INNER {
+      struct {
+        Int8Run run, ahead;
+      } runs{{first + i * Int8Run::rows * block, stride, block},
+             {first + (i + 2) * Int8Run::rows * block, stride, block}};
+      return runs;
+    };
+    constexpr std::size_t vectors = most * columns < block ? most : block / columns;
+    for (std::size_t j = 0; j < block; j += vectors * columns) {
+      typename Columns::template Sums<vectors> sum[rows];
+      Columns::template column_sums<rows, vectors, true>(of.queries, of.pitch, run_at, of.dim, j, 0, sum);
+      unroll_pairs<rows, vectors * columns / S::width>([&](std::size_t r, std::size_t v) RAPT_INNER {
+        add_segment<I>(of, r, j + v * S::width, Columns::at(sum[r], v), scores);
+      });
+    }
+  }
+
+  template <std::size_t rows>
+  [[gnu::noinline, gnu::flatten]] static void values(const ValueSegment &of, const Int8Run *run,
+                                                     const Int8Run *last, std::size_t keys) {
+    if (of.from == 0) {
+      for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
+    }
+    values_from<rows, Columns::template together<rows>>(of, run, last, keys, of.from);
+  }
+
+ private:
+  template <std::size_t rows, std::size_t vectors, bool whole>
+  RAPT_INNER static void values_of(const ValueSegment &of, const Int8Run *run, const Int8Run *last,
+                                   std::size_t keys, std::size_t column) {
+    using S = simd<float>;
+    const auto run_at = [&](std::size_t i) RAPT_INNER {
+      struct {
+        const Int8Run &run, &ahead;
+      } runs{run[i], *run_after(run + i, runs_ahead<rows>, last)};
+      return runs;
+    };
+    typename Columns::template Sums<vectors> sum[rows];
+    Columns::template column_sums<rows, vectors, whole>(of.weights, of.weights_pitch, run_at, keys, column,
+                                                        of.end - column, sum);
+    unroll<rows>([&](std::size_t r) RAPT_INNER {
+      const typename S::batch step(of.steps[r]), rescale(of.rescale[r]);
+      unroll<vectors * Columns::columns / S::width>([&](std::size_t v) RAPT_INNER {
+        const std::size_t at = column + v * S::width;
+        if (!whole && at >= of.end) return;
+        float *const out = of.values + r * of.pitch + at;
+        S::store(out, S::fma(I::numbers(Columns::at(sum[r], v)), step, S::load(out) * rescale));
+      });
+    });
+  }
+
+  // Adds the weighted values to all dimensions from `column` on, at first `vectors` times Columns::columns at a time.
+  template <std::size_t rows, std::size_t vectors>
+  RAPT_INNER static void values_from(const ValueSegment &of, const Int8Run *run, const Int8Run *last,
+                                     std::size_t keys, std::size_t column) {
+    constexpr std::size_t columns = vectors * Columns::columns;
+    for (; of.end - column >= columns; column += columns) {
+      values_of<rows, vectors, true>(of, run, last, keys, column);
+    }
+    if constexpr (vectors > Columns::least) {
+      values_from<rows, vectors / 2>(of, run, last, keys, column);
+    } else if (column < of.end) {
+      values_of<rows, Columns::least, false>(of, run, last, keys, column);
+    }
+  }
+};
+
+// Sums columns as pairs of products of 16-bit integers.
+template <class Simd>
+struct PairColumns {
+  using I = Simd;
+  static constexpr std::size_t columns = I::wide, least = 1;
+  template <std::size_t rows>
+  static constexpr std::size_t together = I::template column_vectors<rows>;
+  template <std::size_t vectors>
+  using Sums = typename I::Sums[vectors][2];
+
+  template <std::size_t vectors>
+  RAPT_INNER static typename I::Sums at(const typename I::Sums (&sums)[vectors][2], std::size_t v) {
+    return sums[v / 2][v % 2];
+  }
+
+  template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
+  RAPT_INNER static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
+                                     std::size_t count, std::size_t column, std::size_t left,
+                                     typename I::Sums (&sum)[rows][vectors][2]) {
+    constexpr std::size_t line = 64;
+    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
+                                    RAPT_INNER { sum[r][v][0] = sum[r][v][1] = I::zero(); });
+    for (std::size_t i = 0; i < count; i += Int8Run::rows) {
+      const auto [run, ahead] = run_at(i / Int8Run::rows);
+      const std::size_t end = count - i < Int8Run::rows ? count - i : Int8Run::rows;
+      const std::int8_t *a = run.first + column;
+      std::uintptr_t next = reinterpret_cast<std::uintptr_t>(ahead.first) + column;
+      const auto ahead_stride = static_cast<std::uintptr_t>(ahead.stride);
+      for (std::size_t j = 0; j < end; j += 2, a += 2 * run.stride, next += 2 * ahead_stride) {
+        const std::int8_t *const b = j + 1 < end ? a + run.stride : a;
+        typename I::Columns columns[vectors];
+        unroll<vectors>([&](auto v) RAPT_INNER {
+          constexpr std::size_t at = v * I::wide;
+          if constexpr (at % line == 0) {
+            if (column % line == 0) {
+              fetch_line<Cache::l1>(next + at);
+              fetch_line<Cache::l1>(next + ahead_stride + at);
+            }
+          }
+          if constexpr (whole || v + 1 < vectors) {
+            columns[v] = I::columns(I::widened(a + at), I::widened(b + at));
+          } else {
+            columns[v] = I::columns(I::widened_first(a + at, left - at), I::widened_first(b + at, left - at));
+          }
+        });
+        unroll<rows>([&](std::size_t r) RAPT_INNER {
+          const auto pair = I::pair(weights + r * pitch + i + j);
+          unroll<vectors>([&](std::size_t v) RAPT_INNER { I::add_columns(sum[r][v], columns[v], pair); });
+        });
+      }
+    }
+    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v) RAPT_INNER { I::in_order(sum[r][v]); });
+  }
+};
+
 // Simd is the instruction-set level's class with the members above.
 template <class Simd>
-struct IntegerRows {
+struct IntegerRows : ColumnRows<PairColumns<Simd>> {
   using I = Simd;
 
   // Computes the scores of keys that are not packed, with keys in the lanes. Squares of 32-bit words are
@@ -275,120 +420,6 @@ struct IntegerRows {
       unroll<rows>([&](std::size_t r)
                        RAPT_INNER { add_segment<I>(of, r, j, I::join_quarters(folded[r]), scores); });
     }
-  }
-
-  // Sums weight times row over `count` rows, for `vectors` vectors of columns from `column` on. The last
-  // vector has `tail` columns unless it is `whole`. run_at(i) returns the run of the rows from 16 i on, and
-  // the run to prefetch. If `count` is odd, a weight of 0 must follow.
-  template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
-  RAPT_INNER static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
-                                     std::size_t count, std::size_t column, std::size_t tail,
-                                     typename I::Sums (&sum)[rows][vectors][2]) {
-    constexpr std::size_t line = 64;
-    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
-                                    RAPT_INNER { sum[r][v][0] = sum[r][v][1] = I::zero(); });
-    for (std::size_t i = 0; i < count; i += Int8Run::rows) {
-      const auto [run, ahead] = run_at(i / Int8Run::rows);
-      const std::size_t end = count - i < Int8Run::rows ? count - i : Int8Run::rows;
-      const std::int8_t *a = run.first + column;
-      std::uintptr_t next = reinterpret_cast<std::uintptr_t>(ahead.first) + column;
-      const auto ahead_stride = static_cast<std::uintptr_t>(ahead.stride);
-      for (std::size_t j = 0; j < end; j += 2, a += 2 * run.stride, next += 2 * ahead_stride) {
-        const std::int8_t *const b = j + 1 < end ? a + run.stride : a;
-        typename I::Columns columns[vectors];
-        unroll<vectors>([&](auto v) RAPT_INNER {
-          constexpr std::size_t at = v * I::wide;
-          if constexpr (at % line == 0) {
-            if (column % line == 0) {
-              fetch_line<Cache::l1>(next + at);
-              fetch_line<Cache::l1>(next + ahead_stride + at);
-            }
-          }
-          if constexpr (whole || v + 1 < vectors) {
-            columns[v] = I::columns(I::widened(a + at), I::widened(b + at));
-          } else {
-            columns[v] = I::columns(I::widened_first(a + at, tail), I::widened_first(b + at, tail));
-          }
-        });
-        unroll<rows>([&](std::size_t r) RAPT_INNER {
-          const auto pair = I::pair(weights + r * pitch + i + j);
-          unroll<vectors>([&](std::size_t v) RAPT_INNER { I::add_columns(sum[r][v], columns[v], pair); });
-        });
-      }
-    }
-    unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v) RAPT_INNER { I::in_order(sum[r][v]); });
-  }
-
-  // Computes scores of packed keys. Dimension d of the block's keys is at keys + 64 d.
-  template <std::size_t rows>
-  [[gnu::noinline, gnu::flatten]] static void packed_scores(const ScoreSegment &of, const std::int8_t *keys,
-                                                            float *scores) {
-    using S = simd<float>;
-    constexpr std::size_t block = rapt::attention_block, vectors = I::template column_vectors<rows>;
-    constexpr auto stride = static_cast<std::ptrdiff_t>(block);
-    const std::int8_t *const first = keys + of.from * block;
-    const auto run_at = [&](std::size_t i) RAPT_INNER {
-      struct {
-        Int8Run run, ahead;
-      } runs{{first + i * Int8Run::rows * block, stride, block},
-             {first + (i + 2) * Int8Run::rows * block, stride, block}};
-      return runs;
-    };
-    constexpr std::size_t together = vectors * I::wide < block ? vectors : block / I::wide;
-    for (std::size_t j = 0; j < block; j += together * I::wide) {
-      typename I::Sums sum[rows][together][2];
-      column_sums<rows, together, true>(of.queries, of.pitch, run_at, of.dim, j, 0, sum);
-      unroll_pairs<rows, 2 * together>([&](std::size_t r, std::size_t v) RAPT_INNER {
-        add_segment<I>(of, r, j + v * S::width, sum[r][v / 2][v % 2], scores);
-      });
-    }
-  }
-
-  template <std::size_t rows, std::size_t vectors, bool whole>
-  RAPT_INNER static void values_of(const ValueSegment &of, const Int8Run *run, const Int8Run *last,
-                                   std::size_t keys, std::size_t column) {
-    using S = simd<float>;
-    const auto run_at = [&](std::size_t i) RAPT_INNER {
-      struct {
-        const Int8Run &run, &ahead;
-      } runs{run[i], *run_after(run + i, runs_ahead<rows>, last)};
-      return runs;
-    };
-    const std::size_t tail = of.end - column - (vectors - 1) * I::wide;
-    typename I::Sums sum[rows][vectors][2];
-    column_sums<rows, vectors, whole>(of.weights, of.weights_pitch, run_at, keys, column, tail, sum);
-    unroll<rows>([&](std::size_t r) RAPT_INNER {
-      const typename S::batch step(of.steps[r]), rescale(of.rescale[r]);
-      unroll<2 * vectors>([&](std::size_t v) RAPT_INNER {
-        const std::size_t at = column + v * S::width;
-        if (!whole && at >= of.end) return;
-        float *const out = of.values + r * of.pitch + at;
-        S::store(out, S::fma(I::numbers(sum[r][v / 2][v % 2]), step, S::load(out) * rescale));
-      });
-    });
-  }
-
-  // Adds the weighted values of all dimensions from `column` on, at first `vectors` vectors at a time.
-  template <std::size_t rows, std::size_t vectors>
-  RAPT_INNER static void values_from(const ValueSegment &of, const Int8Run *run, const Int8Run *last,
-                                     std::size_t keys, std::size_t column) {
-    constexpr std::size_t columns = vectors * I::wide;
-    for (; of.end - column >= columns; column += columns) {
-      values_of<rows, vectors, true>(of, run, last, keys, column);
-    }
-    if constexpr (vectors > 1) {
-      values_from<rows, vectors / 2>(of, run, last, keys, column);
-    } else if (column < of.end) {
-      values_of<rows, 1, false>(of, run, last, keys, column);
-    }
-  }
-  template <std::size_t rows>
-  [[gnu::noinline, gnu::flatten]] static void values(const ValueSegment &of, const Int8Run *run,
-                                                     const Int8Run *last, std::size_t keys) {
-    if (of.from == 0) {
-      for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
-    }
-    values_from<rows, I::template column_vectors<rows>>(of, run, last, keys, of.from);
   }
 };
 

@@ -22,13 +22,49 @@ struct WordRows {
   RAPT_INNER const float *operator[](std::size_t i) const { return reinterpret_cast<const float *>(rows[i]); }
 };
 
-// A strip is two vectors of a value's dimensions. If `whole`, one load of words brings both. Otherwise only
-// `left` elements exist, which are loaded as single elements.
-template <bool whole>
-struct ValueStrip {
+// Multiplies values by weights. A strip is two vectors of a value's dimensions. One sums the even dimensions and the other
+// the odd ones, or, if the strip is not whole, the first ones and those after them.
+struct WideningStrips {
   using S = simd<float>;
   using batch = typename S::batch;
 
+  // Adds weight times value for the keys [j, end) of a run, to one chain for even keys and one for odd ones. `from` is in
+  // the first of these values, and only `left` dimensions exist from there on, unless `whole`.
+  template <std::size_t rows, std::size_t strips, bool whole>
+  RAPT_INNER static void add_rows(const float *weights, std::size_t j, std::size_t end,
+                                  const rapt::BF16 *from, const RowRun<rapt::BF16> &run, std::size_t left,
+                                  RowsAhead<rapt::BF16, rows> &ahead, batch (&chain)[2][rows][strips][2]) {
+    constexpr std::size_t strip = 2 * S::width, block = rapt::attention_block;
+    const auto take = [&](std::size_t i, batch(&of)[rows][strips][2]) RAPT_INNER {
+      unroll<strips>([&](auto s) RAPT_INNER {
+        if constexpr (s * strip * 2 % 64 == 0) ahead.fetch(s * strip * 2);
+        batch v[2];
+        load<whole>(from + s * strip, left, v);
+        unroll<rows>([&](std::size_t r) RAPT_INNER {
+          const batch weight((weights + r * block)[i]);
+          of[r][s][0] = S::fma(weight, v[0], of[r][s][0]);
+          of[r][s][1] = S::fma(weight, v[1], of[r][s][1]);
+        });
+      });
+      from += run.stride;
+      ahead.next_row();
+    };
+    std::size_t i = j;
+    for (; end - i >= 2; i += 2) {
+      take(i, chain[0]);
+      take(i + 1, chain[1]);
+    }
+    if (i < end) take(i, chain[0]);
+  }
+  // Puts a strip's sums in the order of its dimensions. Those of a strip that is not whole were loaded in order.
+  template <bool whole>
+  RAPT_INNER static void in_order(batch &a, batch &b) {
+    if constexpr (whole) S::interleave(a, b);
+  }
+
+ private:
+  // One load of words brings both vectors of a whole strip. Of other strips, elements are loaded.
+  template <bool whole>
   RAPT_INNER static void load(const rapt::BF16 *from, std::size_t left, batch (&v)[2]) {
     if constexpr (whole) {
       const batch words = S::load(reinterpret_cast<const float *>(from));
@@ -39,10 +75,70 @@ struct ValueStrip {
       v[1] = left > S::width ? S::load_first(from + S::width, left - S::width) : batch(0.0f);
     }
   }
-  RAPT_INNER static void add(batch a, batch b, std::size_t left, float *to) {
-    if constexpr (whole) S::interleave(a, b);
-    S::store(to, S::load(to) + a);
-    if (whole || left > S::width) S::store(to + S::width, S::load(to + S::width) + b);
+};
+
+// Adds the weighted values of a block. Strips is WideningStrips, or a level's replacement such as BfmlalStrips.
+template <class Strips>
+struct K32Values {
+  template <std::size_t rows>
+  [[gnu::noinline, gnu::flatten]] static void values(const float *weights, const RowRun<rapt::BF16> *value,
+                                                     std::size_t keys, const RowRun<rapt::BF16> *last,
+                                                     std::size_t dim, float *values, std::size_t pitch) {
+    // Four accumulators per row and strip must be in registers.
+    constexpr std::size_t registers = simd<float>::registers == 32 ? 16 : 8;
+    constexpr std::size_t strips = rows * 4 >= registers ? 1 : registers / (rows * 4);
+    LinesAhead<rapt::BF16, rows, Cache::l1> lines(value, last);
+    values_from<rows, strips>(weights, value, keys, lines, 0, dim, values, pitch);
+  }
+
+ private:
+  // Adds the weighted values of a block to values[r][d ...], for `strips` strips of dimensions.
+  template <std::size_t rows, std::size_t strips, bool whole>
+  RAPT_INNER static void values_of(const float *weights, const RowRun<rapt::BF16> *value, std::size_t keys,
+                                   LinesAhead<rapt::BF16, rows, Cache::l1> &lines, std::size_t d,
+                                   std::size_t left, float *values, std::size_t pitch) {
+    using S = simd<float>;
+    using batch = typename S::batch;
+    using E = rapt::BF16;
+    constexpr std::size_t k32 = rapt::Bf16Contract::k32;
+    constexpr std::size_t strip = 2 * S::width, size = RowRun<E>::rows;
+    const auto each = [](auto f) RAPT_INNER { unroll_pairs<rows, strips>(f); };
+    for (std::size_t first = 0; first < keys; first += k32) {
+      batch chain[2][rows][strips][2];
+      each([&](std::size_t r, std::size_t s) RAPT_INNER {
+        chain[0][r][s][0] = chain[0][r][s][1] = chain[1][r][s][0] = chain[1][r][s][1] = batch(0.0f);
+      });
+      const std::size_t k32_end = keys - first < k32 ? keys : first + k32;
+      for (std::size_t j = first; j < k32_end; j += size, ++value) {
+        if (d == 0) fetch_pages<rows>(value, lines.last());
+        const std::size_t end = k32_end - j < size ? k32_end : j + size;
+        const E *from = value->first + d;
+        RowsAhead<E, rows> ahead(value, lines, d);
+        Strips::template add_rows<rows, strips, whole>(weights, j, end, from, *value, left, ahead, chain);
+      }
+      each([&](std::size_t r, std::size_t s) RAPT_INNER {
+        batch a = chain[0][r][s][0] + chain[1][r][s][0], b = chain[0][r][s][1] + chain[1][r][s][1];
+        Strips::template in_order<whole>(a, b);
+        float *const to = values + r * pitch + d + s * strip;
+        S::store(to, S::load(to) + a);
+        if (whole || left > S::width) S::store(to + S::width, S::load(to + S::width) + b);
+      });
+    }
+  }
+
+  template <std::size_t rows, std::size_t strips>
+  RAPT_INNER static void values_from(const float *weights, const RowRun<rapt::BF16> *value, std::size_t keys,
+                                     LinesAhead<rapt::BF16, rows, Cache::l1> &lines, std::size_t d,
+                                     std::size_t dim, float *values, std::size_t pitch) {
+    constexpr std::size_t strip = 2 * simd<float>::width;
+    for (; dim - d >= strips * strip; d += strips * strip) {
+      values_of<rows, strips, true>(weights, value, keys, lines, d, 0, values, pitch);
+    }
+    if constexpr (strips > 1) {
+      values_from<rows, strips / 2>(weights, value, keys, lines, d, dim, values, pitch);
+    } else if (d < dim) {
+      values_of<rows, 1, false>(weights, value, keys, lines, d, dim - d, values, pitch);
+    }
   }
 };
 
@@ -71,7 +167,7 @@ struct K32Chains {
   batch even[rows], odd[rows];
 };
 
-struct K32Rows {
+struct K32Rows : K32Values<WideningStrips> {
   // Sets scores[r][j] to the dot product of query r and key j. Queries are `pitch` elements apart, and padded
   // with zeros to a multiple of 32. last_scores() computes the keys after the last whole vector, and the dimensions
   // after the last whole 32.
@@ -186,81 +282,6 @@ struct K32Rows {
       each([&](std::size_t g, std::size_t r)
                RAPT_INNER { S::store(scores + r * block + j + g * S::width, total[g][r]); });
     }
-  }
-
-  // Adds the weighted values of a block to values[r][d ...], for `strips` strips (ValueStrip) of dimensions.
-  template <std::size_t rows, std::size_t strips, bool whole>
-  RAPT_INNER static void values_of(const float *weights, const RowRun<rapt::BF16> *value, std::size_t keys,
-                                   LinesAhead<rapt::BF16, rows, Cache::l1> &lines, std::size_t d,
-                                   std::size_t left, float *values, std::size_t pitch) {
-    using S = simd<float>;
-    using batch = typename S::batch;
-    using E = rapt::BF16;
-    constexpr std::size_t block = rapt::attention_block, k32 = rapt::Bf16Contract::k32;
-    constexpr std::size_t strip = 2 * S::width, size = RowRun<E>::rows;
-    const auto each = [](auto f) RAPT_INNER { unroll_pairs<rows, strips>(f); };
-    for (std::size_t first = 0; first < keys; first += k32) {
-      batch chain[2][rows][strips][2];
-      each([&](std::size_t r, std::size_t s) RAPT_INNER {
-        chain[0][r][s][0] = chain[0][r][s][1] = chain[1][r][s][0] = chain[1][r][s][1] = batch(0.0f);
-      });
-      const std::size_t k32_end = keys - first < k32 ? keys : first + k32;
-      for (std::size_t j = first; j < k32_end; j += size, ++value) {
-        if (d == 0) fetch_pages<rows>(value, lines.last());
-        const std::size_t end = k32_end - j < size ? k32_end : j + size;
-        const E *from = value->first + d;
-        RowsAhead<E, rows> ahead(value, lines, d);
-        const auto take = [&](std::size_t i, batch(&of)[rows][strips][2]) RAPT_INNER {
-          unroll<strips>([&](auto s) RAPT_INNER {
-            if constexpr (s * strip * 2 % 64 == 0) ahead.fetch(s * strip * 2);
-            batch v[2];
-            ValueStrip<whole>::load(from + s * strip, left, v);
-            unroll<rows>([&](std::size_t r) RAPT_INNER {
-              const batch weight((weights + r * block)[i]);
-              of[r][s][0] = S::fma(weight, v[0], of[r][s][0]);
-              of[r][s][1] = S::fma(weight, v[1], of[r][s][1]);
-            });
-          });
-          from += value->stride;
-          ahead.next_row();
-        };
-        std::size_t i = j;
-        for (; end - i >= 2; i += 2) {
-          take(i, chain[0]);
-          take(i + 1, chain[1]);
-        }
-        if (i < end) take(i, chain[0]);
-      }
-      each([&](std::size_t r, std::size_t s) RAPT_INNER {
-        ValueStrip<whole>::add(chain[0][r][s][0] + chain[1][r][s][0], chain[0][r][s][1] + chain[1][r][s][1],
-                               left, values + r * pitch + d + s * strip);
-      });
-    }
-  }
-
-  template <std::size_t rows, std::size_t strips>
-  RAPT_INNER static void values_from(const float *weights, const RowRun<rapt::BF16> *value, std::size_t keys,
-                                     LinesAhead<rapt::BF16, rows, Cache::l1> &lines, std::size_t d,
-                                     std::size_t dim, float *values, std::size_t pitch) {
-    constexpr std::size_t strip = 2 * simd<float>::width;
-    for (; dim - d >= strips * strip; d += strips * strip) {
-      values_of<rows, strips, true>(weights, value, keys, lines, d, 0, values, pitch);
-    }
-    if constexpr (strips > 1) {
-      values_from<rows, strips / 2>(weights, value, keys, lines, d, dim, values, pitch);
-    } else if (d < dim) {
-      values_of<rows, 1, false>(weights, value, keys, lines, d, dim - d, values, pitch);
-    }
-  }
-  template <std::size_t rows>
-  [[gnu::noinline, gnu::flatten]] static void values(const float *weights, const RowRun<rapt::BF16> *value,
-                                                     std::size_t keys, const RowRun<rapt::BF16> *last,
-                                                     std::size_t dim, float *values, std::size_t pitch) {
-    // Four accumulators per row and strip must be in registers.
-    constexpr std::size_t registers = simd<float>::registers == 32 ? 16 : 8;
-    constexpr std::size_t strips = rows * 4 >= registers ? 1 : registers / (rows * 4);
-    LinesAhead<rapt::BF16, rows, Cache::l1> lines(value, last);
-    values_from<rows, strips>(weights, value, keys, lines, 0, dim, values, pitch);
   }
 };
 

@@ -1,4 +1,0 @@
-#include "isa/avx2/simd.hpp"
-#include "kernels/families/attention.hpp"
-
-RAPT_PART(attention_f32) = {.f32 = bodies<float>()};

@@ -1,4 +1,0 @@
-#include "isa/avx2/simd.hpp"
-#include "kernels/families/attention.hpp"
-
-RAPT_PART(attention_f64) = {.f64 = bodies<double>()};

@@ -1,4 +1,0 @@
-#include "isa/avx2/simd.hpp"
-#include "kernels/families/norm.hpp"
-
-RAPT_PART(norm_f32) = {.f32 = bodies<float>()};

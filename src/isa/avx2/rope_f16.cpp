@@ -1,4 +1,0 @@
-#include "isa/avx2/simd.hpp"
-#include "kernels/families/rope.hpp"
-
-RAPT_PART(rope_f16) = {.f16 = bodies<rapt::F16>()};

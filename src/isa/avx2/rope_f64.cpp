@@ -1,4 +1,0 @@
-#include "isa/avx2/simd.hpp"
-#include "kernels/families/rope.hpp"
-
-RAPT_PART(rope_f64) = {.f64 = bodies<double>()};

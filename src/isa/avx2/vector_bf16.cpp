@@ -1,4 +1,0 @@
-#include "isa/avx2/simd.hpp"
-#include "kernels/families/vector.hpp"
-
-RAPT_PART(vector_bf16) = {.bf16 = bodies<rapt::BF16>()};

@@ -1,6 +1,0 @@
-#include "isa/avx512/codes.hpp"
-#include "kernels/families/quantized.hpp"
-
-RAPT_PART(linear_quantized) = {.i8 = {.linear_quantized = linear_of_codes<Avx512Codes>,
-                                      .quantize_rows = quantize_rows<std::int8_t>,
-                                      .dequantize_rows = dequantize_rows<std::int8_t>}};

@@ -1,4 +1,0 @@
-#include "isa/avx512/simd.hpp"
-#include "kernels/families/rope.hpp"
-
-RAPT_PART(rope_f32) = {.f32 = bodies<float>()};

@@ -1,4 +1,0 @@
-#include "isa/neon/simd.hpp"
-#include "kernels/families/attention_backward.hpp"
-
-RAPT_PART(attention_backward_f64) = {.f64 = bodies<double>()};

@@ -1,4 +1,0 @@
-#include "isa/neon/simd.hpp"
-#include "kernels/families/attention.hpp"
-
-RAPT_PART(attention_bf16) = {.bf16 = bodies<rapt::BF16>()};

@@ -1,4 +1,0 @@
-#include "isa/neon/simd.hpp"
-#include "kernels/families/linear.hpp"
-
-RAPT_PART(linear_f16) = {.f16 = bodies<rapt::F16>()};

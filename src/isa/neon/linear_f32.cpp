@@ -1,4 +1,0 @@
-#include "isa/neon/simd.hpp"
-#include "kernels/families/linear.hpp"
-
-RAPT_PART(linear_f32) = {.f32 = bodies<float>()};

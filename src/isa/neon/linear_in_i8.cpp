@@ -1,4 +1,0 @@
-#include "isa/neon/codes.hpp"
-#include "kernels/families/quantized.hpp"
-
-RAPT_PART(linear_in_i8) = {.i8 = {.linear_in_i8 = linear_of_integers<NeonCodes>}};

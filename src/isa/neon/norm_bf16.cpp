@@ -1,4 +1,0 @@
-#include "isa/neon/simd.hpp"
-#include "kernels/families/norm.hpp"
-
-RAPT_PART(norm_bf16) = {.bf16 = bodies<rapt::BF16>()};

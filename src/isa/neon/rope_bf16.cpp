@@ -1,4 +1,0 @@
-#include "isa/neon/simd.hpp"
-#include "kernels/families/rope.hpp"
-
-RAPT_PART(rope_bf16) = {.bf16 = bodies<rapt::BF16>()};

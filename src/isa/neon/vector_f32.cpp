@@ -1,4 +1,0 @@
-#include "isa/neon/simd.hpp"
-#include "kernels/families/vector.hpp"
-
-RAPT_PART(vector_f32) = {.f32 = bodies<float>()};

@@ -1,4 +1,0 @@
-#include "isa/neon/simd.hpp"
-#include "kernels/families/vector.hpp"
-
-RAPT_PART(vector_f64) = {.f64 = bodies<double>()};
