@@ -1,4 +1,4 @@
-// Tests that the softmax functions refuse each bad argument with the status that names it, and write nothing.
+// Tests options of softmax that earlier releases had, neutral ones, causality, and the texts of statuses.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Tests linear layers: the bits that rapt.h spells out, equal bits in every layout and on every level, and
-// the status of each bad argument.
+// Tests what the description of linear layers lacks: dimensions that repeat, tasks, packing, and damaged packed weights.
 #include <doctest/doctest.h>
 
 #include <algorithm>

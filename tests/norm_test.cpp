@@ -1,5 +1,5 @@
-// Tests rms_norm, layer_norm and their gradients: statuses, special values, and how calls relate to each other. Bits of
-// all levels, and accuracy, are rapt-validate's.
+// Tests rms_norm, layer_norm and their gradients: special values, difficult rows, and how calls relate to each other. The
+// rest is calls_test's.
 #include <doctest/doctest.h>
 
 #include <algorithm>

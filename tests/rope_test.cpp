@@ -1,5 +1,5 @@
-// Tests rope: equal bits in every layout and on every level, the rotation that rapt.h spells out, the
-// frequencies of known models, and the status of each bad argument.
+// Tests rope: the rotation that rapt.h spells out, dimensions that repeat, and the frequencies of known models. The rest is
+// calls_test's.
 #include "calls/rope.hpp"
 
 #include <doctest/doctest.h>

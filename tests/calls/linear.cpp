@@ -295,9 +295,9 @@ class LinearCall final : public Call {
       part.w_scales = skip(pack_.w_scales, scale_size_);
       part.w_offsets = skip(pack_.w_offsets, scale_size_);
       part.w_zeros = static_cast<const std::uint8_t *>(skip(pack_.w_zeros, 1));
-      pack_status_ = rapt_linear_pack(w.is_empty() ? w.data : w.row(0, 0, first), first, count, &part,
-                                      packed.data, packed_size_);
-      if (pack_status_ != RAPT_OK) std::abort();  // what the call then computes would mislead
+      const rapt_status status = rapt_linear_pack(w.is_empty() ? w.data : w.row(0, 0, first), first, count,
+                                                  &part, packed.data, packed_size_);
+      if (status != RAPT_OK) std::abort();  // what the call then computes would mislead
     }
   }
 
@@ -589,7 +589,6 @@ class LinearCall final : public Call {
   bool x_is_i8_ = false, add_is_y_ = false, has_scales_ = false;
   std::size_t groups_ = 0, scale_size_ = 0, packed_size_ = 0, workspace_size_ = 0;
   rapt_linear_options o_{}, pack_{};
-  rapt_status pack_status_ = RAPT_OK;
   void *x_ = nullptr, *w_ = nullptr, *plain_w_ = nullptr, *y_ = nullptr, *workspace_ = nullptr;
 };
 

@@ -59,12 +59,12 @@ class VectorCall : public Call {
                       copies = layout().past_caches && bytes > 0 && has_y ? past_caches_from / bytes + 1 : 1;
     std::vector<X> all;
     for (std::size_t i = 0; i < copies; ++i) all.insert(all.end(), x.begin(), x.end());
-    add_vector<X>("x", 0, &x_, copies).hold(std::span<const X>(all));
-    if (has_second) add_vector<Second>("second", 1, &second_, 1).hold(second);
+    add_vector<X>(function_ == Vectors::dot ? "a" : "x", 0, &x_, copies).hold(std::span<const X>(all));
+    if (has_second) add_vector<Second>(function_ == Vectors::dot ? "b" : "dy", 1, &second_, 1).hold(second);
     if (has_y) {
-      Operand &y = add_vector<Y>("y", 2, &y_, copies);
+      Operand &y = add_vector<Y>(has_second ? "dx" : "y", 2, &y_, copies);
       y.role = Role::output;
-      y.replaces = std::is_same_v<X, Y> ? "x second" : "";
+      y.replaces = std::is_same_v<X, Y> ? "x dy" : "";
     }
     n_ *= copies;
   }

@@ -56,140 +56,38 @@ struct AttentionBackward {
   }
 };
 
-template <class T, Vectors function, Family of>
-struct VectorsOf {
-  static constexpr Family family = of;
-
-  static std::unique_ptr<Call> make(const Problem &problem, const Layout &layout) {
-    return make_vectors<T>(function, problem, layout);
-  }
-};
-template <class T>
-using Dot = VectorsOf<T, Vectors::dot, Family::two_vectors>;
-template <class T>
-using DotRows = VectorsOf<T, Vectors::dot_rows, Family::dot_rows>;
-template <class T>
-using Scale = VectorsOf<T, Vectors::scale, Family::vector>;
-template <class T>
-using Exp = VectorsOf<T, Vectors::exp, Family::vector>;
-template <class T>
-using ExpSum = VectorsOf<T, Vectors::exp_sum, Family::vector>;
-template <class T>
-using Silu = VectorsOf<T, Vectors::silu, Family::vector>;
-template <class T>
-using Gelu = VectorsOf<T, Vectors::gelu, Family::vector>;
-template <class T>
-using GeluTanh = VectorsOf<T, Vectors::gelu_tanh, Family::vector>;
-template <class T>
-using SiluBackward = VectorsOf<T, Vectors::silu_backward, Family::two_vectors>;
-template <class T>
-using GeluBackward = VectorsOf<T, Vectors::gelu_backward, Family::two_vectors>;
-template <class T>
-using GeluTanhBackward = VectorsOf<T, Vectors::gelu_tanh_backward, Family::two_vectors>;
-template <class T>
-using Gated = VectorsOf<T, Vectors::gated, Family::two_vectors>;
-template <class T>
-using GatedBackward = VectorsOf<T, Vectors::gated_backward, Family::two_vectors>;
-template <class T>
-using Argmax = VectorsOf<T, Vectors::argmax, Family::vector>;
-template <class T>
-using ToF32 = VectorsOf<T, Vectors::to_f32, Family::vector>;
-template <class T>
-using FromF32 = VectorsOf<T, Vectors::from_f32, Family::vector>;
-
+// What the descriptions make of a problem, by type and function.
+template <class T, Vectors function>
+std::unique_ptr<Call> vectors(const Problem &problem, const Layout &layout) {
+  return make_vectors<T>(function, problem, layout);
+}
 template <class T, Rows function>
-struct SoftmaxOf {
-  static constexpr Family family = Family::softmax;
-
-  static std::unique_ptr<Call> make(const Problem &problem, const Layout &layout) {
-    return make_softmax<T>(function, problem, layout);
-  }
-};
-template <class T>
-using Softmax = SoftmaxOf<T, Rows::softmax>;
-template <class T>
-using LogSoftmax = SoftmaxOf<T, Rows::log_softmax>;
-template <class T>
-using Logsumexp = SoftmaxOf<T, Rows::logsumexp>;
-
-template <class T>
-struct SoftmaxBackward {
-  static constexpr Family family = Family::softmax_backward;
-
-  static std::unique_ptr<Call> make(const Problem &problem, const Layout &layout) {
-    return make_softmax_backward<T>(problem, layout);
-  }
-};
-
+std::unique_ptr<Call> softmax(const Problem &problem, const Layout &layout) {
+  return make_softmax<T>(function, problem, layout);
+}
 template <class T, Norm function>
-struct NormOf {
-  static constexpr Family family = Family::norm;
-
-  static std::unique_ptr<Call> make(const Problem &problem, const Layout &layout) {
-    return make_norm(function, element_of<T>, problem, layout);
-  }
-};
+std::unique_ptr<Call> norm(const Problem &problem, const Layout &layout) {
+  return make_norm(function, element_of<T>, problem, layout);
+}
 template <class T>
-using RmsNorm = NormOf<T, Norm::rms>;
-template <class T>
-using LayerNorm = NormOf<T, Norm::layer>;
-template <class T>
-using RmsNormBackward = NormOf<T, Norm::rms_backward>;
-template <class T>
-using LayerNormBackward = NormOf<T, Norm::layer_backward>;
-
+std::unique_ptr<Call> rope(const Problem &problem, const Layout &layout) {
+  return make_rope(element_of<T>, problem, layout);
+}
 template <class T, rapt_arithmetic arithmetic>
-struct LinearIn {
-  static constexpr Family family = Family::linear;
-
-  static std::unique_ptr<Call> make(const Problem &problem, const Layout &layout) {
-    return make_linear_call<T>(problem, layout, arithmetic);
-  }
-};
-template <class T>
-using Linear = LinearIn<T, RAPT_ARITHMETIC_F32>;
-template <class T>
-using LinearInBf16 = LinearIn<T, RAPT_ARITHMETIC_BF16>;
-
+std::unique_ptr<Call> linear(const Problem &problem, const Layout &layout) {
+  return make_linear_call<T>(problem, layout, arithmetic);
+}
 template <rapt_arithmetic arithmetic>
-struct QuantizedIn {
-  static constexpr Family family = Family::quantized_linear;
-
-  static std::unique_ptr<Call> make(const Problem &problem, const Layout &layout) {
-    return make_quantized_call(problem, layout, arithmetic);
-  }
-};
-template <class>
-using QuantizedInF32 = QuantizedIn<RAPT_ARITHMETIC_F32>;
-template <class>
-using QuantizedInI8 = QuantizedIn<RAPT_ARITHMETIC_I8>;
-
-template <class>
-struct QuantizeRows {
-  static constexpr Family family = Family::vector;
-  static constexpr auto make = make_quantize_rows;
-};
-template <class>
-struct DequantizeRows {
-  static constexpr Family family = Family::vector;
-  static constexpr auto make = make_dequantize_rows;
-};
-
-template <class T>
-struct Rope {
-  static constexpr Family family = Family::rope;
-
-  static std::unique_ptr<Call> make(const Problem &problem, const Layout &layout) {
-    return make_rope(element_of<T>, problem, layout);
-  }
-};
+std::unique_ptr<Call> quantized(const Problem &problem, const Layout &layout) {
+  return make_quantized_call(problem, layout, arithmetic);
+}
 
 }  // namespace
 }  // namespace drivers
 
 namespace {
 
-// Declares a type for each kernel of kernels.def. A kernel without a DRIVER line below does not compile.
+// Declares a type for each kernel of kernels.def. A kernel without a row below does not compile.
 namespace kernel {
 #define KERNEL(name, ...) struct name;
 #include "kernels/kernels.def"
@@ -199,51 +97,79 @@ namespace kernel {
 template <class Kernel>
 struct CaseOf;
 
+using namespace drivers;
+
+// DESCRIBED(name, element, family, function): the kernel's call is what the function makes of a problem.
+#define DESCRIBED(name, Element, of, ...)                   \
+  template <>                                               \
+  struct CaseOf<kernel::name> {                             \
+    static constexpr std::size_t element = sizeof(Element); \
+    static constexpr Family family = Family::of;            \
+    static constexpr auto make = __VA_ARGS__;               \
+  };
+#define OF_FLOATS(name, of, function, ...)                                     \
+  DESCRIBED(name##_f32, float, of, function<float __VA_OPT__(, ) __VA_ARGS__>) \
+  DESCRIBED(name##_f64, double, of, function<double __VA_OPT__(, ) __VA_ARGS__>)
+#define OF_HALVES(name, of, function, ...)                                 \
+  DESCRIBED(name##_f16, F16, of, function<F16 __VA_OPT__(, ) __VA_ARGS__>) \
+  DESCRIBED(name##_bf16, BF16, of, function<BF16 __VA_OPT__(, ) __VA_ARGS__>)
+#define OF_ALL(name, of, function, ...)                    \
+  OF_FLOATS(name, of, function __VA_OPT__(, ) __VA_ARGS__) \
+  OF_HALVES(name, of, function __VA_OPT__(, ) __VA_ARGS__)
+#define OF_BYTES(name, of, function)                                             \
+  DESCRIBED(name##_i8, std::int8_t, of, vectors<std::int8_t, Vectors::function>) \
+  DESCRIBED(name##_u8i8, std::uint8_t, of, vectors<std::uint8_t, Vectors::function>)
+OF_ALL(dot, two_vectors, vectors, Vectors::dot)
+OF_BYTES(dot, two_vectors, dot)
+OF_ALL(dot_rows, dot_rows, vectors, Vectors::dot_rows)
+OF_BYTES(dot_rows, dot_rows, dot_rows)
+OF_ALL(scale, vector, vectors, Vectors::scale)
+OF_FLOATS(exp, vector, vectors, Vectors::exp)
+OF_ALL(silu, vector, vectors, Vectors::silu)
+OF_ALL(gelu, vector, vectors, Vectors::gelu)
+OF_ALL(gelu_tanh, vector, vectors, Vectors::gelu_tanh)
+OF_ALL(gated, two_vectors, vectors, Vectors::gated)
+OF_FLOATS(silu_backward, two_vectors, vectors, Vectors::silu_backward)
+OF_FLOATS(gelu_backward, two_vectors, vectors, Vectors::gelu_backward)
+OF_FLOATS(gelu_tanh_backward, two_vectors, vectors, Vectors::gelu_tanh_backward)
+OF_FLOATS(gated_backward, two_vectors, vectors, Vectors::gated_backward)
+OF_ALL(argmax, vector, vectors, Vectors::argmax)
+OF_FLOATS(exp_sum, vector, vectors, Vectors::exp_sum)
+OF_ALL(softmax, softmax, softmax, Rows::softmax)
+OF_ALL(log_softmax, softmax, softmax, Rows::log_softmax)
+OF_FLOATS(logsumexp, softmax, softmax, Rows::logsumexp)
+OF_FLOATS(softmax_backward, softmax_backward, make_softmax_backward)
+OF_ALL(rms_norm, norm, norm, Norm::rms)
+OF_ALL(layer_norm, norm, norm, Norm::layer)
+OF_FLOATS(rms_norm_backward, norm, norm, Norm::rms_backward)
+OF_FLOATS(layer_norm_backward, norm, norm, Norm::layer_backward)
+OF_ALL(linear, linear, linear, RAPT_ARITHMETIC_F32)
+DESCRIBED(linear_in_bf16, BF16, linear, linear<BF16, RAPT_ARITHMETIC_BF16>)
+DESCRIBED(linear_quantized, std::int8_t, quantized_linear, quantized<RAPT_ARITHMETIC_F32>)
+DESCRIBED(linear_in_i8, std::int8_t, quantized_linear, quantized<RAPT_ARITHMETIC_I8>)
+DESCRIBED(quantize_rows, std::int8_t, vector, make_quantize_rows)
+DESCRIBED(dequantize_rows, std::int8_t, vector, make_dequantize_rows)
+OF_ALL(rope, rope, rope)
+DESCRIBED(convert_f16_to_f32, F16, vector, vectors<F16, Vectors::to_f32>)
+DESCRIBED(convert_bf16_to_f32, BF16, vector, vectors<BF16, Vectors::to_f32>)
+DESCRIBED(convert_f32_to_f16, F16, vector, vectors<F16, Vectors::from_f32>)
+DESCRIBED(convert_f32_to_bf16, BF16, vector, vectors<BF16, Vectors::from_f32>)
+#undef OF_BYTES
+#undef OF_ALL
+#undef OF_HALVES
+#undef OF_FLOATS
+#undef DESCRIBED
+
 #define DRIVER_OF(name, Driver, Element)                    \
   template <>                                               \
   struct CaseOf<kernel::name> : drivers::Driver<Element> {  \
     static constexpr std::size_t element = sizeof(Element); \
   };
-#define DRIVER(name, Driver)           \
-  DRIVER_OF(name##_f32, Driver, float) \
-  DRIVER_OF(name##_f64, Driver, double)
-#define DRIVER_OF_ALL(name, Driver)  \
-  DRIVER(name, Driver)               \
-  DRIVER_OF(name##_f16, Driver, F16) \
+#define DRIVER_OF_ALL(name, Driver)     \
+  DRIVER_OF(name##_f32, Driver, float)  \
+  DRIVER_OF(name##_f64, Driver, double) \
+  DRIVER_OF(name##_f16, Driver, F16)    \
   DRIVER_OF(name##_bf16, Driver, BF16)
-DRIVER_OF_ALL(dot, Dot)
-DRIVER_OF(dot_i8, Dot, std::int8_t)
-DRIVER_OF(dot_u8i8, Dot, std::uint8_t)
-DRIVER_OF_ALL(dot_rows, DotRows)
-DRIVER_OF(dot_rows_i8, DotRows, std::int8_t)
-DRIVER_OF(dot_rows_u8i8, DotRows, std::uint8_t)
-DRIVER_OF_ALL(scale, Scale)
-DRIVER(exp, Exp)
-DRIVER_OF_ALL(silu, Silu)
-DRIVER_OF_ALL(gelu, Gelu)
-DRIVER_OF_ALL(gelu_tanh, GeluTanh)
-DRIVER_OF_ALL(gated, Gated)
-DRIVER(silu_backward, SiluBackward)
-DRIVER(gelu_backward, GeluBackward)
-DRIVER(gelu_tanh_backward, GeluTanhBackward)
-DRIVER(gated_backward, GatedBackward)
-DRIVER_OF_ALL(argmax, Argmax)
-DRIVER(exp_sum, ExpSum)
-DRIVER_OF_ALL(softmax, Softmax)
-DRIVER_OF_ALL(log_softmax, LogSoftmax)
-DRIVER(logsumexp, Logsumexp)
-DRIVER(softmax_backward, SoftmaxBackward)
-DRIVER_OF_ALL(rms_norm, RmsNorm)
-DRIVER_OF_ALL(layer_norm, LayerNorm)
-DRIVER(rms_norm_backward, RmsNormBackward)
-DRIVER(layer_norm_backward, LayerNormBackward)
-DRIVER_OF_ALL(linear, Linear)
-DRIVER_OF(linear_in_bf16, LinearInBf16, BF16)
-DRIVER_OF(linear_quantized, QuantizedInF32, std::int8_t)
-DRIVER_OF(quantize_rows, QuantizeRows, std::int8_t)
-DRIVER_OF(dequantize_rows, DequantizeRows, std::int8_t)
-DRIVER_OF(linear_in_i8, QuantizedInI8, std::int8_t)
-DRIVER_OF_ALL(rope, Rope)
 DRIVER_OF_ALL(attention, Attention)
 DRIVER_OF_ALL(attention_partial, AttentionPartial)
 DRIVER_OF_ALL(attention_merge, AttentionMerge)
@@ -253,25 +179,20 @@ DRIVER_OF(attention_merge_i8, AttentionMerge, std::int8_t)
 DRIVER_OF(attention_in_bf16, AttentionInBf16, BF16)
 DRIVER_OF(attention_partial_in_bf16, AttentionInBf16Partial, BF16)
 DRIVER_OF_ALL(attention_backward, AttentionBackward)
-DRIVER_OF(convert_f16_to_f32, ToF32, F16)
-DRIVER_OF(convert_bf16_to_f32, ToF32, BF16)
-DRIVER_OF(convert_f32_to_f16, FromF32, F16)
-DRIVER_OF(convert_f32_to_bf16, FromF32, BF16)
 #undef DRIVER_OF_ALL
 #undef DRIVER_OF
-#undef DRIVER
 
-template <class Driver>
+template <class Of>
 constexpr KernelCase case_of(const char *name) {
-  const KernelTraits traits{Driver::element, Driver::family};
-  if constexpr (requires { Driver::make; }) {
+  const KernelTraits traits{Of::element, Of::family};
+  if constexpr (requires { Of::make; }) {
     const auto run = [](const Problem &problem, const Layout &layout) {
-      const std::unique_ptr<Call> call = Driver::make(problem, layout);
+      const std::unique_ptr<Call> call = Of::make(problem, layout);
       return call ? run_call(*call, layout) : Outcome{{}, "this problem is another kernel's; "};
     };
-    return {name, traits, run, Driver::make};
+    return {name, traits, run, Of::make};
   } else {
-    return {name, traits, Driver::run, nullptr};
+    return {name, traits, Of::run, nullptr};
   }
 }
 

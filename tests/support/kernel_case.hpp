@@ -1,4 +1,4 @@
-// Lists the kernels, each with a driver that runs one problem through the public API.
+// Lists the kernels, each with what runs one problem through the public API.
 #pragma once
 
 #include <memory>
