@@ -18,13 +18,14 @@
 
 #include "call/linear_call.hpp"
 #include "contract/types.hpp"
-#include "dispatch/tiles.hpp"
 #include "isa/amx/linear_fetches.hpp"
 #include "isa/amx/linear_operands.hpp"
 #include "isa/amx/linear_products.hpp"
 #include "isa/amx/tiles.hpp"
 #include "isa/avx512/simd.hpp"
+#include "kernels/kernels.hpp"
 #include "kernels/linear/results.hpp"
+#include "machine/questions.hpp"
 
 namespace {
 

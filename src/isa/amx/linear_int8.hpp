@@ -23,13 +23,14 @@
 #include <cstdint>
 
 #include "call/linear_call.hpp"
-#include "dispatch/tiles.hpp"
 #include "isa/amx/linear_products.hpp"
 #include "isa/amx/tiles.hpp"
 #include "isa/avx512/simd.hpp"
+#include "kernels/kernels.hpp"
 #include "kernels/linear/integer_rows.hpp"
 #include "kernels/linear/linear_in_i8.hpp"
 #include "kernels/vector/inner.hpp"
+#include "machine/questions.hpp"
 
 namespace {
 

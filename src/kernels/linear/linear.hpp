@@ -4,12 +4,12 @@
 #include <cstddef>
 
 #include "call/linear_call.hpp"
-#include "dispatch/tuning.hpp"
 #include "kernels/linear/chain_tiles.hpp"
 #include "kernels/linear/results.hpp"
 #include "kernels/linear/rows.hpp"
 #include "kernels/linear/tiles.hpp"
 #include "kernels/linear/weights.hpp"
+#include "machine/questions.hpp"
 
 namespace {
 
