@@ -25,6 +25,7 @@
 #include "isa/avx512/simd.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/linear/results.hpp"
+#include "kernels/linear/ways.hpp"
 #include "machine/questions.hpp"
 
 namespace {
@@ -105,13 +106,9 @@ class LayerByAmx {
   LinearProducts<rapt::BF16> products_;
 };
 
-// Fewer rows are faster without tiles. Plain weights must be packed for them.
-inline constexpr std::size_t least_rows_of_packed = 4, least_rows_of_plain = 8;
-
 void linear_by_amx(const rapt::LinearCall *call, std::size_t first, std::size_t last, void *workspace) {
   TileRegisters registers;
-  const std::size_t least = call->options.packed_w ? least_rows_of_packed : least_rows_of_plain;
-  if (call->options.rows < least || !registers.configure()) {
+  if (!goes_in_tiles_bf16(call->options) || !registers.configure()) {
     return rapt_kernels_without_tiles()->bf16.linear_in_bf16(call, first, last, workspace);
   }
   const rapt::LinearTasks tasks(call->options);
