@@ -141,8 +141,7 @@ struct IntegerTilesByAmx : TilesByAmx {
     static_assert(rows == amx_rows && blocks == 1);
     const std::size_t groups = (inputs + terms.fold - 1) / terms.fold,
                       steps = (terms.fold + amx_row_bytes - 1) / amx_row_bytes;
-    LinesToFetch lines{fetch.at, (fetch.bytes / bytes_of_line + groups * steps - 1) / (groups * steps)};
-    fetch.at += fetch.bytes;
+    LinesToFetch lines = lines_of_pass(fetch, groups * steps);
     LinearProducts<std::int8_t> products;
     for (std::size_t g = 0; g < groups; ++g) {
       const WeightTiles<std::int8_t> weights{tile.w + g * terms.fold * block, 4 * block, 4 * amx_rows};
