@@ -138,7 +138,7 @@ void streamed_probabilities_have_the_same_bits(std::size_t cols, bool causal, st
 }
 
 // dot_rows reads rows in a different order depending on whether they are in L1, L2 or memory, and on the CPU
-// (dispatch/tuning.hpp).
+// (machine/questions.hpp).
 template <class E>
 void rows_have_the_same_bits_in_every_order() {
   using A = Number<E>;

@@ -21,12 +21,15 @@ class LinearTasks {
   // A block of rows is a multiple of 6 rows, the height of a tile. 96 rows of 512 inputs take 192 KB as
   // f32, which a small L2 holds next to the weights. On AVX-512, 144 and 288 rows were 2 to 4 % slower.
   static constexpr std::size_t row_unit = 6, most_rows = 96;
+  // Two tiles of rows. Up to so many rows wait for weights more than for products: tasks have fewer outputs, and
+  // weights are read in the order of memory, once or twice. More rows gain by weights in scratch (linear/ways.hpp).
+  static constexpr std::size_t few_rows = 2 * row_unit;
   // AMX multiplies 16 rows at a time. It waits for weights from memory unless many rows share them.
   static constexpr std::size_t row_unit_of_amx = 16, most_rows_of_amx = 256;
 
   explicit LinearTasks(const rapt_linear_options &o) : rows_(o.rows), outputs_(o.out_features) {
     const bool may_use_amx = has_kernels_by_amx(o);
-    outputs_per_task_ = o.arithmetic == RAPT_ARITHMETIC_BF16 || o.rows <= 2 * row_unit ? 128 : 256;
+    outputs_per_task_ = o.arithmetic == RAPT_ARITHMETIC_BF16 || o.rows <= few_rows ? 128 : 256;
     const std::size_t most = may_use_amx ? most_rows_of_amx : most_rows;
     const std::size_t blocks = rows_ == 0 ? 1 : (rows_ + most - 1) / most;
     const std::size_t unit = may_use_amx && blocks > 1 ? row_unit_of_amx : row_unit;

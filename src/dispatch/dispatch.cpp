@@ -10,7 +10,7 @@
 #include "dispatch/cpu.hpp"
 #include "dispatch/decision.hpp"
 #include "dispatch/levels.hpp"
-#include "dispatch/tiles.hpp"
+#include "machine/questions.hpp"
 
 namespace rapt {
 namespace {

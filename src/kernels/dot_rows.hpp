@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "dispatch/tuning.hpp"
 #include "kernels/dot.hpp"
 #include "kernels/vector/inner.hpp"
+#include "machine/questions.hpp"
 
 namespace {
 

@@ -2,7 +2,7 @@
 # The symbols and instructions of the library's objects.
 #
 #   audit.sh object LEVEL FILE      a level's closed object: one global symbol, no weak one, no static constructor,
-#                                   nothing undefined but libm, memory functions and the questions of dispatch/tiles.hpp,
+#                                   nothing undefined but libm, memory functions and the questions of machine/questions.hpp,
 #                                   no instruction of a higher level
 #   audit.sh part LEVEL FILE        a part of a level that the compiler keeps apart (RAPT_CLOSE): the same, but global and weak
 #                                   symbols, and undefined ones, may be those that name the level's namespaces

@@ -7,6 +7,8 @@
 
 #include <cstddef>
 
+#include "isa/avx512/simd.hpp"
+#include "kernels/linear/tiles.hpp"
 #include "kernels/vector/inner.hpp"
 
 namespace {
@@ -23,27 +25,45 @@ struct LinesToFetch {
   }
 };
 
+// Divides the lines that a tile's pass prefetches among its steps.
+inline LinesToFetch lines_of_pass(Prefetch &fetch, std::size_t steps) {
+  const LinesToFetch lines{fetch.at, (fetch.bytes / bytes_of_line + steps - 1) / steps};
+  fetch.at += fetch.bytes;
+  return lines;
+}
+
 // Divides `pieces` pieces of memory of equal size among `calls` calls of `steps` steps. Each call gets a part of
-// one piece.
+// one piece. The pieces are as far apart as the first two.
 class PiecesToFetch {
  public:
-  PiecesToFetch(std::size_t pieces, std::size_t bytes, std::size_t calls, std::size_t steps)
-      : per_step_(quotient(quotient(bytes, bytes_of_line) * pieces, calls * steps)),
+  PiecesToFetch() = default;
+  PiecesToFetch(const void *first, const void *second, std::size_t pieces, std::size_t bytes,
+                std::size_t calls, std::size_t steps)
+      : at_(static_cast<const char *>(first)),
+        to_next_(static_cast<const char *>(second) - at_),
+        pieces_(pieces),
+        per_step_(quotient(quotient(bytes, bytes_of_line) * pieces, calls * steps)),
         bytes_of_call_(per_step_ * steps * bytes_of_line),
-        calls_of_piece_(per_step_ == 0 ? 1 : quotient(bytes, bytes_of_call_)) {}
+        calls_of_piece_(quotient(bytes, bytes_of_call_)) {}
 
-  // Returns the lines of a call. address(i) returns the address of piece i, or null if it does not exist.
-  template <class Address>
-  LinesToFetch of(std::size_t call, Address address) const {
-    const void *const piece = address(call / calls_of_piece_);
-    if (!piece) return {};
-    return {static_cast<const char *>(piece) + call % calls_of_piece_ * bytes_of_call_, per_step_};
+  // Returns the lines of the next call.
+  RAPT_INNER LinesToFetch next() {
+    if (pieces_ == 0) return {};
+    const LinesToFetch lines{at_ + call_ * bytes_of_call_, per_step_};
+    if (++call_ == calls_of_piece_) {
+      call_ = 0;
+      at_ += to_next_;
+      --pieces_;
+    }
+    return lines;
   }
 
  private:
   static std::size_t quotient(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit; }
 
-  std::size_t per_step_, bytes_of_call_, calls_of_piece_;
+  const char *at_ = nullptr;
+  std::ptrdiff_t to_next_ = 0;
+  std::size_t pieces_ = 0, per_step_ = 0, bytes_of_call_ = 0, calls_of_piece_ = 0, call_ = 0;
 };
 
 }  // namespace

@@ -23,20 +23,23 @@
 #include <cstdint>
 
 #include "call/linear_call.hpp"
-#include "dispatch/tiles.hpp"
+#include "isa/amx/linear_fetches.hpp"
 #include "isa/amx/linear_products.hpp"
 #include "isa/amx/tiles.hpp"
 #include "isa/avx512/simd.hpp"
+#include "kernels/kernels.hpp"
 #include "kernels/linear/integer_rows.hpp"
 #include "kernels/linear/linear_in_i8.hpp"
+#include "kernels/linear/ways.hpp"
 #include "kernels/vector/inner.hpp"
+#include "machine/questions.hpp"
 
 namespace {
 
 // Says where a tile of 16 rows has which input: at [group][64 inputs][row][input]. Inputs that do not exist are 0.
 struct TilesOfRows {
   using X = std::int8_t;
-  static constexpr std::size_t most_rows = amx_rows;
+  static constexpr std::size_t least_rows = amx_rows, most_rows = amx_rows;
   static constexpr int byte_bias = 0;  // sums begin with 0
 
   explicit TilesOfRows(const rapt_linear_options &o)
@@ -126,15 +129,10 @@ class SignedGroups : public CodeGroups<RowsByAmx> {
   std::int32_t *sums_;
 };
 
-struct IntegerTilesByAmx {
-  using A = float;
+struct IntegerTilesByAmx : TilesByAmx {
   using S = simd<float>;
   using batch = S::batch;
   static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_fold;
-  static constexpr std::size_t most_rows = amx_rows, blocks_of_one_row = 1;
-  static constexpr std::size_t passes(std::size_t) { return 1; }
-
-  struct Mode {};
 
   template <class Weights, std::size_t rows, std::size_t blocks>
   [[gnu::noinline, gnu::flatten]] static void multiply(
@@ -143,8 +141,7 @@ struct IntegerTilesByAmx {
     static_assert(rows == amx_rows && blocks == 1);
     const std::size_t groups = (inputs + terms.fold - 1) / terms.fold,
                       steps = (terms.fold + amx_row_bytes - 1) / amx_row_bytes;
-    LinesToFetch lines{fetch.at, (fetch.bytes / bytes_of_line + groups * steps - 1) / (groups * steps)};
-    fetch.at += fetch.bytes;
+    LinesToFetch lines = lines_of_pass(fetch, groups * steps);
     LinearProducts<std::int8_t> products;
     for (std::size_t g = 0; g < groups; ++g) {
       const WeightTiles<std::int8_t> weights{tile.w + g * terms.fold * block, 4 * block, 4 * amx_rows};
@@ -206,13 +203,10 @@ struct I8LayerByAmx {
   using Guard = NoGuard;
 };
 
-// Fewer rows are faster without tiles, because few rows share the scratch of codes.
-inline constexpr std::size_t least_rows_in_i8 = 32;
-
 void linear_of_integers_by_amx(const rapt::LinearCall *call, std::size_t first, std::size_t last,
                                void *workspace) {
   TileRegisters registers;
-  if (call->options.rows < least_rows_in_i8 || !registers.configure()) {
+  if (!goes_in_tiles_i8(call->options) || !registers.configure()) {
     return rapt_kernels_without_tiles()->i8.linear_in_i8(call, first, last, workspace);
   }
   linear_tasks<I8LayerByAmx>(call, first, last, workspace);

@@ -7,12 +7,12 @@
 #include <cstdint>
 
 #include "call/linear_call.hpp"
-#include "call/packed_weights.hpp"
 #include "contract/types.hpp"
 #include "isa/amx/bf16_operands.hpp"
 #include "isa/amx/linear_products.hpp"
 #include "isa/amx/tiles.hpp"
-#include "kernels/vector/unroll.hpp"
+#include "kernels/linear/weights.hpp"
+#include "kernels/vector/inner.hpp"
 
 namespace {
 
@@ -23,8 +23,11 @@ inline constexpr std::size_t round_up_to(std::size_t unit, std::size_t n) {
 // Holds a block of rows as [16 rows][32 inputs][row][input]. Missing rows and inputs are 0.
 class RowTiles {
  public:
-  RowTiles(const rapt::LinearCall &call, rapt::BF16 *memory)
-      : call_(call), o_(call.options), memory_(memory), padded_(round_up_to(amx_k32, o_.in_features)) {}
+  RowTiles(const rapt::LinearCall &call, float *workspace)
+      : call_(call),
+        o_(call.options),
+        memory_(reinterpret_cast<rapt::BF16 *>(workspace)),
+        padded_(round_up_to(amx_k32, o_.in_features)) {}
 
   // Packs the rows of a task, unless the task before had the same rows.
   void load(const rapt::LinearTask &task) {
@@ -38,7 +41,7 @@ class RowTiles {
   }
 
   // Returns the tile of the 16 rows from `row` on and the 32 inputs from `input` on. Others of these rows follow.
-  const rapt::BF16 *tile(std::size_t row, std::size_t input) const {
+  const rapt::BF16 *tile(std::size_t row, std::size_t, std::size_t input) const {
     return memory_ + row * padded_ + input * amx_rows;
   }
 
@@ -63,49 +66,39 @@ class RowTiles {
   bool is_loaded_ = false;
 };
 
-// Finds the weights of some outputs and a group of inputs: as they are packed, or in scratch.
-class WeightGroup {
+// Weights of a block that AMX can load as four tiles of 16 outputs. The rows of a tile are `row_bytes` apart, and the
+// tile of the next outputs is `pitch` elements further. The next inputs follow.
+struct PackedTiles {
+  using Element = rapt::BF16;
+  static constexpr std::size_t row_bytes = 2 * rapt::linear_block * sizeof(Element), pitch = 2 * amx_rows;
+};
+struct CompactTiles {
+  using Element = rapt::BF16;
+  static constexpr std::size_t row_bytes = amx_row_bytes, pitch = amx_elements;
+};
+
+// Finds the weights of a block of outputs and a group of inputs: as they are packed, or in scratch.
+class TilesOfWeights : public WeightGroups<rapt::BF16, TilesByAmx> {
  public:
-  static constexpr std::size_t block = rapt::linear_block;
-  using Tiles = WeightTiles<rapt::BF16>;
-  // Weights of these inputs and rapt::most_outputs_in_bf16 outputs fit the workspace.
-  static constexpr std::size_t most_inputs = 256;
+  TilesOfWeights(const rapt::LinearCall &call, float *scratch, const RowTiles &rows)
+      : WeightGroups(call, scratch, rows), scratch_(reinterpret_cast<rapt::BF16 *>(scratch)) {}
 
-  WeightGroup(const rapt::LinearCall &call, rapt::BF16 *scratch)
-      : call_(call), o_(call.options), scratch_(scratch) {}
-
-  // Chooses weights. Those that AMX cannot load as they are go to scratch. Loading a row that crosses a cache
-  // line would take six times as long.
-  void choose(std::size_t output, std::size_t outputs, std::size_t input, std::size_t inputs) {
-    const std::size_t padded = round_up_to(amx_k32, inputs);
+  // Calls f(kind, weights, 0), like WeightGroups. Weights that AMX cannot load as they are go to scratch. Loading a row
+  // that crosses a cache line would take six times as long.
+  template <class F>
+  RAPT_INNER void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs, std::size_t,
+                      F f) {
+    if (!o_.packed_w) {
+      pack(output, input, inputs, scratch_);
+      return f(CompactTiles{}, static_cast<const rapt::BF16 *>(scratch_), std::size_t{0});
+    }
     const rapt::BF16 *from = packed(output, input);
-    const std::size_t to_next = rapt::packed_block_length<rapt::BF16>(o_.in_features);
-    if (from && inputs == padded && reinterpret_cast<std::uintptr_t>(from) % amx_row_bytes == 0) {
-      tiles_ = {from, 2 * block * sizeof(rapt::BF16), 2 * amx_rows};
-      to_next_ = to_next;
-      return;
+    const std::size_t padded = round_up_to(amx_k32, inputs);
+    if (inputs != padded || reinterpret_cast<std::uintptr_t>(from) % amx_row_bytes != 0) {
+      copy(from, inputs, padded, scratch_);
+      from = scratch_;
     }
-    for (std::size_t n = 0; n < outputs; n += block) {
-      if (from) {
-        copy(from + n / block * to_next, inputs, padded, scratch_ + n * padded);
-      } else {
-        pack(output + n, outputs - n, input, inputs, scratch_ + n * padded);
-      }
-    }
-    tiles_ = from ? Tiles{scratch_, 2 * block * sizeof(rapt::BF16), 2 * amx_rows}
-                  : Tiles{scratch_, amx_row_bytes, amx_elements};
-    to_next_ = block * padded;
-  }
-  // Returns the tiles of a block of outputs.
-  Tiles of_block(std::size_t i) const {
-    return {tiles_.first + i * to_next_, tiles_.row_bytes, tiles_.pitch};
-  }
-
-  // Returns the address of packed weights, and null if weights are not packed or do not exist.
-  const rapt::BF16 *packed(std::size_t output, std::size_t input) const {
-    if (!o_.packed_w || output >= o_.out_features || input >= o_.in_features) return nullptr;
-    return static_cast<const rapt::BF16 *>(call_.w) +
-           rapt::packed_weight_offset<rapt::BF16>(output, input, o_.in_features);
+    f(PackedTiles{}, from, std::size_t{0});
   }
 
  private:
@@ -123,9 +116,9 @@ class WeightGroup {
   }
 
   // Packs a block as [32 inputs][16 outputs][pair of inputs][output]. The last output replaces missing ones.
-  [[gnu::noinline, gnu::flatten]] void pack(std::size_t output, std::size_t outputs, std::size_t input,
-                                            std::size_t inputs, rapt::BF16 *to) const {
-    const std::size_t last = outputs - 1;
+  [[gnu::noinline, gnu::flatten]] void pack(std::size_t output, std::size_t input, std::size_t inputs,
+                                            rapt::BF16 *to) const {
+    const std::size_t outputs = o_.out_features - output, last = outputs - 1;
     if (o_.w_strides.column == 1) {
       return pack_queries(
           block / amx_rows, inputs, false,
@@ -158,11 +151,7 @@ class WeightGroup {
     return _mm512_load_si512(words);
   }
 
-  const rapt::LinearCall &call_;
-  const rapt_linear_options &o_;
   rapt::BF16 *scratch_;
-  Tiles tiles_{};
-  std::size_t to_next_ = 0;
 };
 
 }  // namespace

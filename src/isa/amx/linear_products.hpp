@@ -12,10 +12,19 @@
 #include "contract/types.hpp"
 #include "isa/amx/linear_fetches.hpp"
 #include "isa/amx/tiles.hpp"
+#include "kernels/linear/ways.hpp"
 #include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
+
+// AMX multiplies 16 rows, of which only some may exist.
+struct TilesByAmx : TileTraits {
+  using A = float;
+  static constexpr std::size_t least_rows = amx_rows, most_rows = amx_rows;
+  static constexpr bool takes_whole_tasks = true;
+  static constexpr std::size_t passes(std::size_t) { return 1; }
+};
 
 // Describes the weights of 64 outputs, which AMX can load as four tiles. The rows of a tile are `row_bytes`
 // apart, and the tile of the next 16 outputs is `pitch` elements further. The next inputs follow.

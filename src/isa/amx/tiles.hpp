@@ -11,10 +11,10 @@
 
 #include "contract/bf16_arithmetic.hpp"
 #include "contract/types.hpp"
-#include "dispatch/tiles.hpp"
 #include "isa/avx512/simd.hpp"
 #include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
+#include "machine/questions.hpp"
 
 namespace {
 

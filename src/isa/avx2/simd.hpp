@@ -195,6 +195,8 @@ struct simd : Avx2 {
   static constexpr bool fetches_by_line = false;
   static constexpr std::size_t keys_in_lanes_rows = 10;
   static constexpr std::size_t rows_per_key = 10;
+  static constexpr bool reads_groups_in_turn = true;
+  static constexpr bool leaves_prefetches_to_cpu = false;
   static constexpr std::size_t dot_rows_together = 1;  // each row needs 8 of the 16 registers
   static constexpr std::size_t dot_rows_passes = 2;
   static constexpr bool aligns_dot = true;

@@ -196,6 +196,8 @@ struct simd : Avx512 {
   static constexpr bool fetches_by_line = true;
   static constexpr std::size_t keys_in_lanes_rows = width == 16 ? 24 : 20;
   static constexpr std::size_t rows_per_key = 16;
+  static constexpr bool reads_groups_in_turn = false;
+  static constexpr bool leaves_prefetches_to_cpu = width == 16;
   static constexpr std::size_t dot_rows_together = 4;  // each row needs 4 accumulators
   static constexpr bool aligns_dot = true;
   static constexpr bool can_stream = true;

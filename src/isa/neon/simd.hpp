@@ -246,6 +246,7 @@ struct simd : Neon {
   static constexpr bool fetches_by_line = false;
   static constexpr std::size_t keys_in_lanes_rows = 8;
   static constexpr std::size_t rows_per_key = 8;
+  static constexpr bool reads_groups_in_turn = false, leaves_prefetches_to_cpu = false;
   static constexpr std::size_t dot_rows_together = 1;  // each row needs 16 accumulators
   static constexpr std::size_t dot_rows_passes = 4;
   static constexpr bool aligns_dot = false;  // loads that cross a line are cheap on today's cores

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <type_traits>
 
 #include "isa/neon_bf16/simd.hpp"
@@ -16,6 +15,8 @@
 namespace {
 
 struct BfmlalTiles : K32Tiles {
+  static constexpr bool converts_weights = false;  // pairs are never widened
+
   template <class Weights, std::size_t rows, std::size_t blocks>
   static void multiply(const TileOperands<A, typename Weights::Element, A> &tile, NoTerms none,
                        std::size_t inputs, bool first, Prefetch &fetch) {
@@ -82,7 +83,7 @@ struct BfmlalTiles : K32Tiles {
 
 struct BfmlalLayer : Bf16Layer<rapt::BF16> {
   using Tiles = BfmlalTiles;
-  using Weights = WeightGroups<rapt::BF16, SIZE_MAX>;  // pairs are never widened
+  using Weights = WeightGroups<rapt::BF16, Tiles>;
 };
 
 }  // namespace

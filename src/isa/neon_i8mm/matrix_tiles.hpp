@@ -9,8 +9,7 @@
 //   USMMLA, each tile orders bytes           | 2 + 2 | 2 + 2  | 4 + 2  | 6 + 2  | 64 + 22
 //   USMMLA, bytes are ordered once           | 2 + 2 | 2 + 2  | 4 + 2  | 6 + 2  | 64 + 2
 //
-// Codes of 4 bits need 2 more instructions than bytes, each time that they are ordered. A task of one row uses
-// USDOT.
+// Codes of 4 bits need 2 more instructions than bytes, each time that they are ordered.
 #pragma once
 
 #include <arm_neon.h>
@@ -111,7 +110,7 @@ struct MatrixTiles : IntegerTiles<I8mmCodes> {
 
 using MatrixRows = IntegerRows<QuadsOfRows<I8mmCodes>>;
 
-// Puts the codes in order for tasks of more than one row.
+// Puts the codes in order for tasks whose rows are multiplied in pairs.
 class MatrixCodes : public CodeGroups<MatrixRows> {
  public:
   static constexpr std::size_t block = rapt::linear_block;
@@ -122,7 +121,7 @@ class MatrixCodes : public CodeGroups<MatrixRows> {
   template <class F>
   RAPT_INNER void use(std::size_t output, std::size_t blocks, std::size_t input, std::size_t inputs,
                       std::size_t rows, F f) {
-    if (rows == 1) return CodeGroups::use(output, blocks, input, inputs, rows, f);
+    if (!orders_codes_for_matrices(rows)) return CodeGroups::use(output, blocks, input, inputs, rows, f);
     const std::uint8_t *const codes = groups_.load(output, input, inputs);
     if (groups_.weights().is_bytes()) {
       order_bytes(codes, inputs, eights_);

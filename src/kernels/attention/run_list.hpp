@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "call/attention_tile.hpp"
-#include "dispatch/tuning.hpp"
 #include "kernels/attention/lines_ahead.hpp"
+#include "machine/questions.hpp"
 
 namespace {
 

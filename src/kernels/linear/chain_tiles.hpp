@@ -6,13 +6,15 @@
 #include <type_traits>
 
 #include "kernels/linear/tiles.hpp"
+#include "kernels/linear/ways.hpp"
 #include "kernels/vector/inner.hpp"
 #include "kernels/vector/transposed.hpp"
 
 namespace {
 
-template <class A>
-struct ChainTiles {
+template <class Arithmetic>
+struct ChainTiles : TileTraits {
+  using A = Arithmetic;
   using S = simd<A>;
   using batch = typename S::batch;
   static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_fold;
@@ -27,9 +29,8 @@ struct ChainTiles {
   static constexpr std::size_t passes(std::size_t rows) { return block / (S::width * vectors_of(rows)); }
 
   // AVX2 holds the sums of one row of f32, and not of f64, next to the weights.
-  static constexpr std::size_t groups_in_turn = S::registers == 16 && block / S::width <= 8 ? 4 : 1;
-
-  struct Mode {};  // the products need no mode of the processor
+  static constexpr std::size_t groups_in_turn = S::reads_groups_in_turn && block / S::width <= 8 ? 4 : 1;
+  static constexpr bool takes_plain_weights = true;
 
   // Adds a group's sums of products to the sums, or sets these if the group is the `first`.
   template <class Weights, std::size_t rows, std::size_t blocks>

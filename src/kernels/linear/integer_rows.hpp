@@ -24,7 +24,8 @@ struct RowTerms {
 template <class Quads>
 struct QuadsOfRows {
   using X = typename Quads::X;
-  static constexpr std::size_t most_rows = Quads::most_rows, together = Quads::inputs_together;
+  static constexpr std::size_t least_rows = 1, most_rows = Quads::most_rows,
+                               together = Quads::inputs_together;
   static constexpr int byte_bias = Quads::byte_bias;
 
   explicit QuadsOfRows(const rapt_linear_options &o) : padded((o.in_features + 7) / 8 * 8) {}
@@ -70,7 +71,7 @@ class IntegerRows {
     if (is_loaded_ && task.first_row == first_) return false;
     is_loaded_ = true;
     first_ = task.first_row;
-    each_tile<Layout::most_rows>(task.rows, [&](std::size_t r, auto height) {
+    each_tile<Layout>(task.rows, [&](std::size_t r, auto height) {
       for (std::size_t i = 0; i < height; ++i) {
         const std::size_t row = r + i < task.rows ? r + i : task.rows - 1;
         const std::size_t at = r * folds_ + i;

@@ -27,6 +27,7 @@
 #include "kernels/linear/quantized_groups.hpp"
 #include "kernels/linear/scaled_terms.hpp"
 #include "kernels/linear/tiles.hpp"
+#include "kernels/linear/ways.hpp"
 #include "kernels/vector/inner.hpp"
 
 namespace {
@@ -39,12 +40,12 @@ struct IntegerTerms : ScaledTerms {
 };
 
 template <class Quads>
-struct IntegerTiles {
+struct IntegerTiles : TileTraits {
   using A = float;
   using S = simd<float>;
   using batch = S::batch;
   static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_fold;
-  static constexpr std::size_t most_rows = Quads::most_rows, blocks_of_one_row = 1;
+  static constexpr std::size_t most_rows = Quads::most_rows;
   static constexpr std::size_t vectors_of(std::size_t rows) {
     return tile_vectors<A>(rows * Quads::sum_registers, 16);
   }
@@ -53,8 +54,6 @@ struct IntegerTiles {
   // up to a fifth in memory and loses up to a tenth in L3.
   static constexpr std::size_t bytes_in_turn = 16384;
   static constexpr std::size_t passes(std::size_t rows) { return block / (S::width * vectors_of(rows)); }
-
-  struct Mode {};  // the products need no mode of the processor
 
   template <class Weights, std::size_t rows, std::size_t blocks>
   [[gnu::noinline, gnu::flatten]] static void multiply(

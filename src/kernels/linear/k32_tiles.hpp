@@ -6,11 +6,12 @@
 
 #include "contract/bf16_arithmetic.hpp"
 #include "kernels/linear/tiles.hpp"
+#include "kernels/linear/ways.hpp"
 #include "kernels/vector/inner.hpp"
 
 namespace {
 
-struct K32Tiles {
+struct K32Tiles : TileTraits {
   using A = float;
   using S = simd<float>;
   using batch = typename S::batch;
@@ -19,7 +20,7 @@ struct K32Tiles {
   static constexpr std::size_t group = 2 * k32;
 
   // The two chains of 3 rows by 64 outputs fill AVX-512's registers.
-  static constexpr std::size_t most_rows = 3, blocks_of_one_row = 1;
+  static constexpr std::size_t most_rows = 3;
   static constexpr std::size_t bytes_in_turn = 8192;  // of each block, if a single row reads blocks in turn
   static constexpr std::size_t passes(std::size_t rows) {
     return block / (S::width * tile_vectors<A>(2 * rows));

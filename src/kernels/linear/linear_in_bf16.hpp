@@ -52,8 +52,8 @@ template <class E>
 struct Bf16Layer {
   using A = float;
   using Tiles = K32Tiles;
-  using Rows = PackedRows<A, Tiles::most_rows>;
-  using Weights = WeightGroups<E>;
+  using Rows = PackedRows<Tiles>;
+  using Weights = WeightGroups<E, Tiles>;
   using Guard = FlushedSums;
 };
 

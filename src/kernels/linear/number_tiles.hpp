@@ -10,6 +10,7 @@
 #include "kernels/linear/codes.hpp"
 #include "kernels/linear/scaled_terms.hpp"
 #include "kernels/linear/tiles.hpp"
+#include "kernels/linear/ways.hpp"
 #include "kernels/vector/inner.hpp"
 
 namespace {
@@ -21,15 +22,13 @@ struct NumberTerms : ScaledTerms {
 
 // Codes is what a level provides for codes (integer_tiles.hpp).
 template <class Codes>
-struct NumberTiles {
+struct NumberTiles : TileTraits {
   using A = float;
   using S = simd<float>;
   using batch = S::batch;
   static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_fold;
-  static constexpr std::size_t most_rows = ChainTiles<float>::most_rows, blocks_of_one_row = 1;
+  static constexpr std::size_t most_rows = ChainTiles<float>::most_rows;
   static constexpr std::size_t passes(std::size_t rows) { return block / (S::width * tile_vectors<A>(rows)); }
-
-  struct Mode {};  // the products need no mode of the processor
 
   template <class Weights, std::size_t rows, std::size_t blocks>
   [[gnu::noinline, gnu::flatten]] static void multiply(

@@ -9,12 +9,13 @@
 #include "kernels/linear/linear.hpp"
 #include "kernels/linear/number_tiles.hpp"
 #include "kernels/linear/quantized_groups.hpp"
+#include "kernels/linear/ways.hpp"
 #include "kernels/vector/inner.hpp"
 
 namespace {
 
 // Packed rows, and the sums of their groups if weights have offsets. A tile's sums are [groups][rows].
-class SummedRows : public PackedRows<float, ChainTiles<float>::most_rows> {
+class SummedRows : public PackedRows<ChainTiles<float>> {
  public:
   SummedRows(const rapt::LinearCall &call, float *workspace)
       : PackedRows(call, workspace),
@@ -26,7 +27,7 @@ class SummedRows : public PackedRows<float, ChainTiles<float>::most_rows> {
   bool load(const rapt::LinearTask &task) {
     const bool is_new = PackedRows::load(task);
     if (!is_new || !is_summed_) return is_new;
-    each_tile<ChainTiles<float>::most_rows>(task.rows, [&](std::size_t r, auto height) {
+    each_tile<ChainTiles<float>>(task.rows, [&](std::size_t r, auto height) {
       const float *x = tile(r, height, 0);
       const std::size_t fold = rapt::fold_of(o_);
       for (std::size_t k = 0, g = 0; k < o_.in_features; ++g) {
@@ -59,9 +60,6 @@ class NumberGroups {
   using batch = S::batch;
   static constexpr std::size_t block = rapt::linear_block;
 
-  // Codes become numbers in scratch if more than this many rows share them.
-  static constexpr std::size_t few = 12;
-
   NumberGroups(const rapt::LinearCall &call, float *scratch, const SummedRows &rows)
       : numbers_(scratch), groups_(call, scratch), rows_(rows) {
     const rapt::QuantizedWeights &weights = groups_.weights();
@@ -86,7 +84,7 @@ class NumberGroups {
         S::store(groups_.zero_numbers() + i, S::load(groups_.zeros() + i) + batch(code_magic));
     }
     const auto use_kind = [&](auto kind) RAPT_INNER {
-      if (rows <= few) return f(kind, codes, std::size_t{0});
+      if (!LinearWays<NumberTiles<Codes>>::converts(rows)) return f(kind, codes, std::size_t{0});
       to_numbers<decltype(kind)>(codes, inputs);
       f(WeightsOf<float>{}, static_cast<const float *>(numbers_), std::size_t{0});
     };

@@ -6,14 +6,16 @@
 #include "call/element.hpp"
 #include "call/linear_call.hpp"
 #include "kernels/linear/tiles.hpp"
+#include "kernels/linear/ways.hpp"
 #include "kernels/vector/transposed.hpp"
 
 namespace {
 
 // Holds a block of rows. The tile at row r is at r * in_features, as [inputs][rows of the tile].
-template <class A, std::size_t most>
+template <class Tiles>
 class PackedRows {
  public:
+  using A = typename Tiles::A;
   using S = simd<A>;
 
   PackedRows(const rapt::LinearCall &call, A *memory) : call_(call), o_(call.options), memory_(memory) {}
@@ -27,11 +29,10 @@ class PackedRows {
     rapt::with_element<A>(o_.x_type, [&](auto element) {
       using X = typename decltype(element)::type;
       if constexpr (std::is_same_v<X, A>) {
-        // A single row with contiguous inputs needs no packing.
-        if (task.rows == 1 && o_.x_strides.column == 1) direct_ = call_.x_at<A>(first_);
+        if (takes_row_in_place(o_, task.rows)) direct_ = call_.x_at<A>(first_);
       }
       if (direct_) return;
-      each_tile<most>(task.rows, [&](std::size_t r, auto height) { pack<X, height>(r, task.rows - r); });
+      each_tile<Tiles>(task.rows, [&](std::size_t r, auto height) { pack<X, height>(r, task.rows - r); });
     });
     return true;
   }

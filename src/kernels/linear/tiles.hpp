@@ -12,8 +12,7 @@
 
 namespace {
 
-// A tile has one of these numbers of rows, and always 16 if AMX multiplies it. Copies of the last row fill the
-// last tile.
+// A tile has one of these numbers of rows. Copies of the last row fill the last tile.
 inline constexpr std::size_t tile_heights[] = {1, 2, 3, 4, 6, 16};
 
 constexpr bool is_tile_height(std::size_t rows) {
@@ -23,18 +22,18 @@ constexpr bool is_tile_height(std::size_t rows) {
   return false;
 }
 
-// Calls f(first row, number of rows as a constant) for the tiles of `rows` rows. Tiles have up to `most`
-// rows.
-template <std::size_t most, class F>
+// Calls f(first row, number of rows as a constant) for the tiles of `rows` rows. Tiles has their least_rows and
+// most_rows.
+template <class Tiles, class F>
 RAPT_INNER inline void each_tile(std::size_t rows, F f) {
+  constexpr std::size_t least = Tiles::least_rows, most = Tiles::most_rows;
   static_assert(is_tile_height(most));  // else the loop would not end
   std::size_t r = 0;
   while (r < rows) {
     const std::size_t left = rows - r;
     unroll_while<std::size(tile_heights)>([&](auto i) RAPT_INNER {
       constexpr std::size_t height = tile_heights[i];
-      constexpr bool is_used = most == 16 ? height == 16 : height <= most;
-      if constexpr (is_used) {
+      if constexpr (height >= least && height <= most) {
         if (left <= height || height == most) {
           f(r, std::integral_constant<std::size_t, height>{});
           r += height;

@@ -7,19 +7,19 @@
 #include "call/linear_call.hpp"
 #include "call/packed_weights.hpp"
 #include "kernels/linear/tiles.hpp"
+#include "kernels/linear/ways.hpp"
 #include "kernels/vector/inner.hpp"
 #include "kernels/vector/transposed.hpp"
 #include "kernels/vector/widen.hpp"
 
 namespace {
 
-// Weights of 16 bits are widened to scratch if more than `few` rows share them. Plain ones are transposed in
-// registers for up to `direct` rows, because the scratch of a group does not fit in L1.
-template <class E, std::size_t few = 12, std::size_t direct = 0>
+template <class E, class Tiles>
 class WeightGroups {
  public:
   using A = rapt::Arithmetic<E>;
   using S = simd<A>;
+  using Ways = LinearWays<Tiles>;
   static constexpr std::size_t block = rapt::linear_block, length = block * rapt::linear_fold;
   using AsPacked = std::conditional_t<std::is_same_v<E, rapt::BF16>, PairsOfBf16, WeightsOf<E>>;
 
@@ -35,15 +35,14 @@ class WeightGroups {
   RAPT_INNER void use(std::size_t output, std::size_t blocks, std::size_t input, std::size_t inputs,
                       std::size_t rows, F f) {
     if (o_.packed_w) {
-      const E *const packed =
-          static_cast<const E *>(call_.w) + rapt::packed_weight_offset<E>(output, input, o_.in_features);
+      const E *const packed = this->packed(output, input);
       const std::size_t to_next = rapt::packed_block_length<E>(o_.in_features);
-      if (std::is_same_v<E, A> || rows <= few) return f(AsPacked{}, packed, to_next);
+      if (std::is_same_v<E, A> || !Ways::converts(rows)) return f(AsPacked{}, packed, to_next);
       for (std::size_t b = 0; b < blocks; ++b)
         widen_group(packed + b * to_next, inputs, scratch_ + b * length);
     } else {
-      if constexpr (direct > 0) {
-        if (rows <= direct && o_.w_strides.column == 1) {
+      if constexpr (Tiles::takes_plain_weights) {
+        if (Ways::takes_plain(o_, rows)) {
           for (std::size_t n = 0; n < blocks * block; ++n) outputs_[n] = row(output, n, input);
           return f(RowsOfWeights<E>{}, static_cast<const E *const *>(outputs_), block);
         }
@@ -60,10 +59,17 @@ class WeightGroups {
   // else is prefetched.
   Prefetch prefetch(std::size_t output, std::size_t input, std::size_t inputs, std::size_t passes) const {
     if (!o_.packed_w || output >= o_.out_features) return {};
-    const E *const packed =
-        static_cast<const E *>(call_.w) + rapt::packed_weight_offset<E>(output, input, o_.in_features);
-    return {reinterpret_cast<const char *>(packed), (inputs * block * sizeof(E) / passes + 63) / 64 * 64};
+    return {reinterpret_cast<const char *>(packed(output, input)),
+            (inputs * block * sizeof(E) / passes + 63) / 64 * 64};
   }
+
+ protected:
+  const E *packed(std::size_t output, std::size_t input) const {
+    return static_cast<const E *>(call_.w) + rapt::packed_weight_offset<E>(output, input, o_.in_features);
+  }
+
+  const rapt::LinearCall &call_;
+  const rapt_linear_options &o_;
 
  private:
   [[gnu::noinline, gnu::flatten]] static void widen_group(const E *packed, std::size_t inputs, A *to) {
@@ -109,10 +115,8 @@ class WeightGroups {
     }
   }
 
-  const rapt::LinearCall &call_;
-  const rapt_linear_options &o_;
   A *scratch_;
-  const E *outputs_[direct > 0 ? 2 * block : 1];
+  const E *outputs_[Tiles::takes_plain_weights ? 2 * block : 1];
 };
 
 }  // namespace

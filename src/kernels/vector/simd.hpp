@@ -50,6 +50,10 @@ concept SimdChoices = requires {
   // (attention/ways.hpp). In it, rows_per_key rows share each load of a key.
   requires S::keys_in_lanes_rows >= 8 && S::keys_in_lanes_rows <= 32;
   requires S::rows_per_key >= 8 && S::rows_per_key <= 16;
+  // Where the CPU prefers its own prefetcher, these say what a linear layer gains by it (linear/ways.hpp): whether a
+  // single row reads groups of inputs in turn, and whether few rows leave prefetches of weights to the CPU.
+  typename std::bool_constant<S::reads_groups_in_turn>;
+  typename std::bool_constant<S::leaves_prefetches_to_cpu>;
   // In dot_rows, dot_rows_together rows share each load of the query. aligns_dot says whether dot begins with
   // load_last to align its vectors.
   requires 4 % S::dot_rows_together == 0;
