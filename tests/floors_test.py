@@ -76,9 +76,12 @@ def circle(graph: dict[str, list[str]]) -> list[str]:
 
 
 def bases_of_levels(text: str) -> dict[str, set[str]]:
-    base = dict(re.findall(r'^  "(\w+)\|\w+\|(\w*)\|', text, re.M))
+    rows = re.findall(r'^  "(\w+)\|(\w+)\|(\w*)\|', text, re.M)
+    base = {level: below for level, _, below in rows}
     chains: dict[str, set[str]] = defaultdict(set)
-    for level in base:
+    for level, processor, _ in rows:
+        chains[processor].add(processor)  # src/isa/x86 is of all levels of x86
+        chains[level].add(processor)
         at = level
         while at:
             chains[level].add(at)
