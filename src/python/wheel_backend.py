@@ -52,7 +52,14 @@ OLDEST_CMAKE = (3, 22)
 SOURCES = (
     *("CHANGELOG.md", "CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml"),
     *("cmake", "include", "src"),
-    *("tests/examples/decoder", "tests/examples/decoder.cpp", "tests/oracle", "tests/support", "tests/validate"),
+    *(
+        "tests/calls",
+        "tests/examples/decoder",
+        "tests/examples/decoder.cpp",
+        "tests/oracle",
+        "tests/support",
+        "tests/validate",
+    ),
 )
 NO_SOURCES = ("cmake/recipes", "src/manual", "src/python/examples", "src/python/rapt/lib")
 

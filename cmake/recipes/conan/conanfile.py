@@ -41,6 +41,7 @@ class Rapt(ConanFile):
             "tests/examples/decoder.cpp",
             "tests/examples/decoder/*",
             "tests/oracle/*",
+            "tests/calls/*",
             "tests/support/*",
             "tests/validate/*",
         )
