@@ -1,6 +1,6 @@
 // One call of the library: its arrays in guarded memory, and its other arguments at their limits. Each function of
-// rapt.h is described once, by a class over Call. rapt-validate, the oracle's tests, the fuzzer, the guard sweep and the
-// tests of arguments run what is described.
+// rapt.h is described once, by a class over Call. rapt-validate, the tests of drawn calls, of guard pages
+// and of arguments, and the fuzzer run what is described.
 #pragma once
 
 #include <deque>
@@ -86,10 +86,10 @@ class Call {
   virtual bool has_work() const;
 
  protected:
-  // Adds an operand. `slot` says whose offset and gap of the layout it has. `pointer` is where the call has the address.
-  // Results are in the order in which outputs are added.
   // Makes arrays from others, such as packed weights, before the call.
   virtual void prepare() {}
+  // Adds an operand. `slot` says whose offset and gap of the layout it has. `pointer` is where the call has the address.
+  // Results are in the order in which outputs are added.
   Operand &add(const char *name, Element element, const Sizes4 &sizes, std::size_t slot, void *pointer);
   const Layout &layout() const { return layout_; }
   // The options, or null past their limit.

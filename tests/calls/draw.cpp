@@ -11,46 +11,44 @@
 #include "support/options.hpp"
 
 namespace rapt::test {
+namespace {
+
+Problem draw_problem(Random &random, const KernelCase &kernel, std::size_t most) {
+  const std::size_t multiplications = 20 * most;
+  switch (kernel.traits.family) {
+    case Family::vector:
+    case Family::two_vectors:
+      return draw_vector_problem(random, most);
+    case Family::dot_rows:
+      return draw_dot_rows_problem(random, most);
+    case Family::softmax:
+      return draw_softmax_problem(random, most);
+    case Family::softmax_backward:
+      return draw_softmax_backward_problem(random, most);
+    case Family::norm:
+      return draw_norm_problem(random, most);
+    case Family::rope:
+      return draw_rope_problem(random, most);
+    case Family::linear:
+      return draw_linear_problem(random, multiplications);
+    case Family::quantized_linear:
+      return draw_quantized_problem(random, multiplications, std::strstr(kernel.name, "_i8") != nullptr);
+    case Family::attention:
+    case Family::attention_backward:
+      break;
+  }
+  std::abort();  // nothing of it is described
+}
+
+}  // namespace
 
 Case draw_case(Random &random, const KernelCase &kernel, std::size_t most) {
-  switch (kernel.traits.family) {
-    case Family::norm: {
-      const Problem problem = draw_norm_problem(random, most);
-      return {problem, draw_layout(random, kernel.traits.element_size)};
-    }
-    case Family::linear: {
-      const Problem problem = draw_linear_problem(random, 20 * most);
-      return {problem, draw_linear_layout(random, kernel.traits.element_size)};
-    }
-    case Family::quantized_linear: {
-      const bool in_i8 = std::strstr(kernel.name, "_i8") != nullptr;
-      const Problem problem = draw_quantized_problem(random, 20 * most, in_i8);
-      return {problem, draw_linear_layout(random, kernel.traits.element_size)};
-    }
-    case Family::vector:
-    case Family::two_vectors: {
-      const Problem problem = draw_vector_problem(random, most);
-      return {problem, draw_layout(random, kernel.traits.element_size)};
-    }
-    case Family::dot_rows: {
-      const Problem problem = draw_dot_rows_problem(random, most);
-      return {problem, draw_layout(random, kernel.traits.element_size)};
-    }
-    case Family::softmax: {
-      const Problem problem = draw_softmax_problem(random, most);
-      return {problem, draw_layout(random, kernel.traits.element_size)};
-    }
-    case Family::softmax_backward: {
-      const Problem problem = draw_softmax_backward_problem(random, most);
-      return {problem, draw_layout(random, kernel.traits.element_size)};
-    }
-    case Family::rope: {
-      const Problem problem = draw_rope_problem(random, most);
-      return {problem, draw_attention_layout(random, kernel.traits.element_size)};
-    }
-    default:
-      std::abort();  // nothing of it is described
-  }
+  const Problem problem = draw_problem(random, kernel, most);
+  const KernelTraits &traits = kernel.traits;
+  const auto draw_any = traits.is_rope()                                     ? draw_attention_layout
+                        : traits.is_linear() || traits.is_quantized_linear() ? draw_linear_layout
+                                                                             : draw_layout;
+  return {problem, draw_any(random, traits.element_size)};
 }
 
 }  // namespace rapt::test

@@ -57,19 +57,16 @@ auto with_type_of(Element element, F &&f) {
   }
 }
 
-// The same for the elements that the library computes in.
+// The same for the elements that the library computes in: others count as float.
 template <class F>
 auto with_float_type_of(Element element, F &&f) {
-  switch (element) {
-    case Element::f64:
-      return f(double{});
-    case Element::f16:
-      return f(F16{});
-    case Element::bf16:
-      return f(BF16{});
-    default:
+  return with_type_of(element, [&]<class T>(T zero) {
+    if constexpr (std::is_integral_v<T>) {
       return f(float{});
-  }
+    } else {
+      return f(zero);
+    }
+  });
 }
 
 inline std::size_t size_of(Element element) {

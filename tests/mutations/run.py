@@ -238,6 +238,7 @@ def build(copy, folder, validate, cmake, preset):
         *static,
         validate / "tests/validate/CMakeFiles/rapt-validate.dir/main.cpp.o",
         validate / "tests/validate/librapt_validation.a",
+        validate / "tests/validate/librapt_seeded_models.a",
         validate / "tests/examples/decoder/librapt_decoder.a",
         validate / "tests/support/librapt_test_support.a",
         validate / "tests/support/librapt_guarded_memory.a",
