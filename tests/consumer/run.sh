@@ -125,7 +125,8 @@ judge=$static_build/tests
 if [[ -f $judge/validate/librapt_validation.a ]]; then
   build_hostile hostile $vector_level "-O1 -ffast-math $native" "$hostile_options" bits_program "-DRAPT_ONLY=softmax;f32"
   "$cxx" "$judge/validate/CMakeFiles/rapt-validate.dir/main.cpp.o" "$judge/validate/librapt_validation.a" \
-    "$judge/validate/librapt_seeded_models.a" "$judge/examples/decoder/librapt_decoder.a" "$judge/support/librapt_test_support.a" "$judge/support/librapt_guarded_memory.a" "$work_dir/hostile/rapt/librapt.a" \
+    "$judge/validate/librapt_seeded_models.a" "$judge/examples/decoder/librapt_decoder.a" \
+    "$judge/support/librapt_test_support.a" "$judge/support/librapt_guarded_memory.a" "$work_dir/hostile/rapt/librapt.a" \
     -pthread -lm -o "$work_dir/hostile-validate"
   run_hostile hostile "$work_dir/hostile-validate"
 else
