@@ -2,6 +2,7 @@
 // status that names the field. The argument tests try each of them, and the fuzzer draws some.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <initializer_list>
@@ -39,7 +40,10 @@ class Limits {
                            static unsigned char some[64];
                            where = value == 0 ? nullptr : reinterpret_cast<V>(some);
                          } else {
-                           const auto number = static_cast<Value<V>>(value);
+                           // -1 of an unsigned type is its largest number, which a conversion of floats need not be.
+                           const bool wraps = std::is_integral_v<Value<V>> && value < 0;
+                           const auto number = wraps ? static_cast<Value<V>>(static_cast<std::int64_t>(value))
+                                                     : static_cast<Value<V>>(value);
                            std::memcpy(&where, &number, sizeof number);
                          }
                        }});
