@@ -55,6 +55,29 @@ void for_each_call(std::size_t count, Body &&body) {
   }
 }
 
+void check_call(const KernelCase &kernel, const Case &drawn, const std::string &level) {
+  INFO(to_text(drawn));
+  Problem whole = drawn.problem;
+  Outcome expected;
+  {
+    const ForcedIsa forced("scalar");
+    note(kernel, drawn);
+    expected = kernel.run(drawn.problem, drawn.layout);
+    CHECK(expected.fault == "");
+    if (RowsProblem *const rows = whole.of_rows()) rows->window = {};
+    const Outcome all = kernel.run(whole, {});
+    const rapt::validate::Judgement judgement =
+        rapt::validate::accuracy_of(kernel.name)->judge(whole, all.bits);
+    CHECK((!judgement.measured || judgement.error <= judgement.bound));
+  }
+  const ForcedIsa forced(level);
+  note(kernel, drawn);
+  INFO(level);
+  const Outcome got = kernel.run(drawn.problem, drawn.layout);
+  CHECK(got.fault == "");
+  CHECK(got.bits == expected.bits);
+}
+
 // Returns the status of a set that has one.
 std::optional<rapt_status> only_one_of(Statuses set) {
   for (int status = 1; status < 128; ++status) {
@@ -171,30 +194,46 @@ TEST_CASE("drawn calls have the accuracy that rapt.h promises, and the bits of t
                                                              Random &random) {
     // Few are so large that they are computed in several tasks, sections or stretches.
     const std::size_t most = emulated() || number % 20 != 0 ? 5000 : number % 100 != 0 ? 60000 : 150000;
-    const Case drawn = draw_case(random, kernel, most);
-    INFO(to_text(drawn));
-    Problem whole = drawn.problem;
-    Outcome expected;
-    {
-      const ForcedIsa forced("scalar");
-      note(kernel, drawn);
-      expected = kernel.run(drawn.problem, drawn.layout);
-      CHECK(expected.fault == "");
-      if (RowsProblem *const rows = whole.of_rows()) rows->window = {};
-      const Outcome all = kernel.run(whole, {});
-      const rapt::validate::Judgement judgement =
-          rapt::validate::accuracy_of(kernel.name)->judge(whole, all.bits);
-      CHECK((!judgement.measured || judgement.error <= judgement.bound));
-    }
     const std::vector<std::string> levels = isas_to_test(kernel.name);
-    const std::string &level = levels[number % levels.size()];
-    const ForcedIsa forced(level);
-    note(kernel, drawn);
-    INFO(level);
-    const Outcome got = kernel.run(drawn.problem, drawn.layout);
-    CHECK(got.fault == "");
-    CHECK(got.bits == expected.bits);
+    check_call(kernel, draw_case(random, kernel, most), levels[number % levels.size()]);
   });
+}
+
+// Drawn calls seldom have these shapes, at which a kernel changes its way.
+TEST_CASE(
+    "calls of certain shapes have the accuracy that rapt.h promises, and the bits of the scalar level") {
+  const struct {
+    const char *kernels, *text;
+  } calls[] = {
+      // The last rows of one pass, and the first of sections that each have a larger maximum.
+      {"softmax_f", "rows=1 n=131072 input=rising"},
+      {"softmax_f", "rows=1 n=131073 input=rising"},
+      {"log_softmax", "rows=1 n=133121 input=rising row_lengths"},
+      {"logsumexp", "rows=1 n=131071 input=rising"},
+      {"logsumexp", "rows=1 n=133120 input=rising"},
+      {"exp_sum", "n=133120 input=rising"},
+      // The next row is read while a long row is written.
+      {"softmax_f", "rows=2 n=4100 sinks bias=each causal=1"},
+      {"softmax_f", "rows=2 n=4100 row_lengths mask=each"},
+      // Rows as far apart as the lanes of a register that holds several.
+      {"softmax_f", "rows=64 n=3 gap=1,0,1"},
+      {"softmax_f", "rows=64 n=7 gap=1,0,1"},
+      {"softmax_f", "rows=64 n=13 gap=3,0,3"},
+      {"softmax_f", "rows=64 n=8 gap=0,0,0"},
+  };
+  catch_faults_of_calls();
+  for (const auto &[kernels, text] : calls) {
+    std::size_t tried = 0;
+    for (const KernelCase &kernel : kernel_cases()) {
+      if (!std::string(kernel.name).starts_with(kernels)) continue;
+      Case drawn;
+      REQUIRE(parse_case(kernel.traits.family, text, drawn) == "");
+      tried += 1;
+      CAPTURE(kernel.name);
+      for (const std::string &level : isas_to_test(kernel.name)) check_call(kernel, drawn, level);
+    }
+    CHECK(tried > 0);
+  }
 }
 
 // Lengths up to several vectors at each distance from a guard page within 64 bytes. Longer ones, and the scalar level, whose

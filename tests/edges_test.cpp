@@ -346,6 +346,7 @@ TEST_CASE("rows of softmax") {
   const Edge of_matrices[] = {
       {"rows=3 n=5", "y=null", RAPT_BAD_Y},
       {"rows=3 n=0", "x=null y=null", RAPT_OK},
+      {"rows=3 n=0", "rows=18446744073709551615", RAPT_OK},
       {"rows=3 n=5", "y_stride=4", RAPT_BAD_Y_STRIDE},
       {"rows=3 n=5", "y=x+0", RAPT_OK},
       {"rows=3 n=5", "y=x+8", RAPT_BAD_OVERLAP},
@@ -370,6 +371,7 @@ TEST_CASE("rows of softmax") {
                               {"rows=3 n=5", "dy=null", RAPT_BAD_DY},
                               {"rows=3 n=5", "dx=null", RAPT_BAD_DX},
                               {"rows=3 n=0", "y=null dy=null dx=null", RAPT_OK},
+                              {"rows=3 n=0", "rows=18446744073709551615", RAPT_OK},
                               {"rows=3 n=5", "y_stride=4", RAPT_BAD_Y_STRIDE},
                               {"rows=3 n=5", "dy_stride=0", RAPT_BAD_DY_STRIDE},
                               {"rows=3 n=5", "dx_stride=-7", RAPT_BAD_DX_STRIDE},

@@ -92,7 +92,10 @@ class RopeCall final : public Call {
     if (!in_f64)
       limits.past("attention_factor", o_.attention_factor, RAPT_BAD_ATTENTION_FACTOR, {0x1p128, 1e-300});
     limits.at("backward", o_.backward, {0, 1, -1, 256});
-    limits.past("tokens", o_.tokens, only(RAPT_BAD_SIZE) | only(RAPT_BAD_POSITIONS) | strides_of_tokens(),
+    // Without tokens, the arrays may be null.
+    const Statuses of_nothing = has_work() ? 0 : only(RAPT_BAD_X) | only(RAPT_BAD_Y);
+    limits.past("tokens", o_.tokens,
+                only(RAPT_BAD_SIZE) | only(RAPT_BAD_POSITIONS) | strides_of_tokens() | of_nothing,
                 {SIZE_MAX / 8, SIZE_MAX});
     if (!has_work()) return;
     add_strides(limits, "x_strides", o_.x_strides, RAPT_BAD_X_STRIDES);

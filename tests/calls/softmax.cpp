@@ -211,6 +211,8 @@ class BackwardCall final : public RowsCall {
                                     static_cast<T *>(dx_), dx_stride_, count_, columns_, scale_);
   }
   void add_limits(Limits &limits) override {
+    limits.field("rows", count_);
+    limits.field("cols", columns_);
     if (rows_ == 0 || cols_ <= 1) return;
     limits.past("cols", columns_, too_large(), {SIZE_MAX, SIZE_MAX / 2 + 2});
     limits.past("rows", count_, too_large(), {SIZE_MAX, SIZE_MAX / 2 + 2});
