@@ -2,8 +2,15 @@
 // example with NaN, is computed row by row. The bits must be those of the scalar level, which has no groups.
 // Tests every width up to 300 columns and up to 70 rows, some of them unusual. rapt-validate tests fewer
 // sizes, but all options.
+#include <doctest/doctest.h>
+
+#include <vector>
+
 #include "support/compare_kernels.hpp"
 #include "support/effort.hpp"
+#include "support/every_level.hpp"
+#include "support/public_api.hpp"
+#include "support/random.hpp"
 
 using namespace rapt::test;
 
@@ -36,4 +43,26 @@ TEST_CASE("batches of 1 to 70 rows of 1 to 300 columns") {
         layouts[1].alias = problem.seed % 2 == 0 ? Alias::first_input : Alias::none;
         return layouts;
       });
+}
+
+// Rows are as far apart as registers, so that those without a gap are loaded whole. Numbers in a gap are no elements.
+TEST_CASE_TEMPLATE("numbers between short rows", T, float, double) {
+  constexpr std::size_t rows = 70;
+  constexpr T untouched = 7;
+  Random random(1);
+  for (const std::size_t pitch : {2, 4, 8, 16}) {
+    std::vector<T> x(rows * pitch);
+    for (T &element : x) element = static_cast<T>(random.gaussian());
+    for (std::size_t cols = 1; cols <= pitch; ++cols) {
+      const auto stride = static_cast<std::ptrdiff_t>(pitch);
+      std::vector<T> expected;
+      on_every_level([&] {
+        std::vector<T> y(x.size(), untouched);
+        CHECK(Api<T>::softmax(x.data(), stride, y.data(), stride, rows, cols, nullptr) == RAPT_OK);
+        if (expected.empty()) expected = y;
+        CHECK(y == expected);
+        for (std::size_t i = 0; i < y.size(); ++i) REQUIRE((i % pitch < cols) == (y[i] != untouched));
+      });
+    }
+  }
 }
