@@ -213,8 +213,8 @@ TEST_CASE(
       {"logsumexp", "rows=1 n=133120 input=rising"},
       {"exp_sum", "n=133120 input=rising"},
       // The next row is read while a long row is written.
-      {"softmax_f", "rows=2 n=4100 scale=0.3 sinks bias=each causal=1"},
-      {"softmax_f", "rows=2 n=4100 scale=0.3 row_lengths mask=each"},
+      {"softmax_f", "rows=2 n=4100 softcap=5 sinks bias=each causal=1"},
+      {"softmax_f", "rows=2 n=4100 scale=-0.3 row_lengths mask=each"},
   };
   catch_faults_of_calls();
   for (const auto &[kernels, text] : calls) {
