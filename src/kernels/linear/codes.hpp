@@ -9,23 +9,38 @@
 
 namespace {
 
-// Codes of bytes are [inputs / 4][64][4]. Codes of 4 bits are [inputs / 8][64][4], with inputs 0 to 3 of the
-// 8 in the low halves. A zero is taken off both. Codes with a table are looked up in it instead.
-struct CodesOfBytes {
-  using Element = std::uint8_t;
-  static constexpr std::size_t inputs = 4;
-};
-struct CodesOfHalves {
-  using Element = std::uint8_t;
-  static constexpr std::size_t inputs = 8;
-};
-struct CodesWithTable : CodesOfHalves {};
-
 using CodeWords = xsimd::batch<std::uint32_t, typename simd<float>::batch::arch_type>;
 
 RAPT_INNER inline CodeWords load_words(const std::uint8_t *codes) {
   return CodeWords::load_unaligned(reinterpret_cast<const std::uint32_t *>(codes));
 }
+
+// Codes of bytes are [inputs / 4][64][4]. Codes of 4 bits are [inputs / 8][64][4], with inputs 0 to 3 of the
+// 8 in the low halves. A zero is taken off both. Codes with a table are looked up in it instead.
+//
+// A unit of a kind is `inputs` inputs of 64 outputs, in `planes` planes of a word per output. quad<Quads, q>(codes) returns
+// the codes of its inputs 4q to 4q + 3 for a vector of outputs, whose words of the first plane are at `codes`
+// (integer_tiles.hpp).
+struct CodesOfBytes {
+  using Element = std::uint8_t;
+  static constexpr std::size_t inputs = 4, planes = 1;
+
+  template <class Quads, std::size_t>
+  RAPT_INNER static CodeWords quad(const std::uint8_t *codes) {
+    return Quads::biased(load_words(codes));
+  }
+};
+struct CodesOfHalves {
+  using Element = std::uint8_t;
+  static constexpr std::size_t inputs = 8, planes = 1;
+
+  template <class Quads, std::size_t q>
+  RAPT_INNER static CodeWords quad(const std::uint8_t *codes) {
+    const CodeWords words = load_words(codes);
+    return q == 0 ? Quads::low_halves(words) : Quads::high_halves(words);
+  }
+};
+struct CodesWithTable : CodesOfHalves {};
 
 // Returns code j of each word in the low bits, above which are others.
 template <class Kind, std::size_t j>

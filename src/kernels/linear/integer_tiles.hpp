@@ -73,32 +73,23 @@ struct IntegerTiles : TileTraits {
         unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) RAPT_INNER {
           sum[r][j] = Quads::start(terms.rows.starts[g * rows + r]);
         });
-        const auto add = [&](auto half, auto part, auto words) RAPT_INNER {
-          typename Quads::Weights weights[together];
-          unroll<together>([&](std::size_t j) RAPT_INNER { weights[j] = Quads::weights(words(j)); });
-          const typename Quads::template Quad<rows> quad(x + half * (4 * rows));
-          unroll_pairs<rows, together>([&](auto r, std::size_t j) RAPT_INNER {
-            auto &of = sum[r][part * together + j];
-            of = Quads::template add<r>(of, weights[j], quad);
-          });
-        };
-        constexpr std::integral_constant<std::size_t, 0> first_quad;
-        constexpr std::integral_constant<std::size_t, 1> second_quad;
         for (std::size_t k = begin; k < end; k += Weights::inputs) {
           prefetch.step(k);
-          unroll<vectors / together>([&](std::size_t part) RAPT_INNER {
-            CodeWords of[together];
-            unroll<together>([&](std::size_t j) RAPT_INNER {
-              of[j] = load_words(codes + (part * together + j) * S::width * 4);
+          unroll<vectors / together>([&](auto part) RAPT_INNER {
+            unroll<Weights::inputs / 4>([&](auto q) RAPT_INNER {
+              typename Quads::Weights weights[together];
+              unroll<together>([&](std::size_t j) RAPT_INNER {
+                const std::uint8_t *const at = codes + (part * together + j) * S::width * 4;
+                weights[j] = Quads::weights(Weights::template quad<Quads, q>(at));
+              });
+              const typename Quads::template Quad<rows> quad(x + q * (4 * rows));
+              unroll_pairs<rows, together>([&](auto r, std::size_t j) RAPT_INNER {
+                auto &of = sum[r][part * together + j];
+                of = Quads::template add<r>(of, weights[j], quad);
+              });
             });
-            if constexpr (Weights::inputs == 4) {
-              add(first_quad, part, [&](std::size_t j) RAPT_INNER { return Quads::biased(of[j]); });
-            } else {
-              add(first_quad, part, [&](std::size_t j) RAPT_INNER { return Quads::low_halves(of[j]); });
-              add(second_quad, part, [&](std::size_t j) RAPT_INNER { return Quads::high_halves(of[j]); });
-            }
           });
-          codes += 4 * block;
+          codes += Weights::planes * (4 * block);
           x += Weights::inputs * rows;
         }
         finish<rows, vectors>(terms, sum, g, v, tile.sums);
