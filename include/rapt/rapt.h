@@ -281,7 +281,17 @@ enum rapt_type {
   RAPT_BF16,             /**< rapt_bf16, the upper half of a binary32 */
   RAPT_I8,               /**< int8_t: keys and values, x and weights of linear layers */
   RAPT_I4,               /**< -8 to 7, two to a byte: only weights of linear layers */
-  RAPT_U4                /**< 0 to 15, two to a byte: only weights of linear layers */
+  RAPT_U4,               /**< 0 to 15, two to a byte: only weights of linear layers */
+
+  /* Blocks of weights as they lie in GGUF files: only weights of linear layers that are packed. */
+  RAPT_Q8_0, /**< 32 inputs in 34 bytes */
+  RAPT_Q4_0, /**< 32 inputs in 18 bytes */
+  RAPT_Q4_1, /**< 32 inputs in 20 bytes */
+  RAPT_Q5_0, /**< 32 inputs in 22 bytes */
+  RAPT_Q5_1, /**< 32 inputs in 24 bytes */
+  RAPT_Q4_K, /**< 256 inputs in 144 bytes */
+  RAPT_Q5_K, /**< 256 inputs in 176 bytes */
+  RAPT_Q6_K  /**< 256 inputs in 210 bytes */
 };
 typedef enum rapt_type rapt_type;
 

@@ -58,6 +58,14 @@ inline auto kernel_of(const AttentionCall &call) {
     case RAPT_TYPE_DEFAULT:
     case RAPT_I4:
     case RAPT_U4:
+    case RAPT_Q8_0:
+    case RAPT_Q4_0:
+    case RAPT_Q4_1:
+    case RAPT_Q5_0:
+    case RAPT_Q5_1:
+    case RAPT_Q4_K:
+    case RAPT_Q5_K:
+    case RAPT_Q6_K:
       break;
   }
   __builtin_unreachable();

@@ -12,6 +12,7 @@
 #include "api/tasks.hpp"
 #include "call/element.hpp"
 #include "call/linear_call.hpp"
+#include "call/packed_file_blocks.hpp"
 #include "call/packed_header.hpp"
 #include "call/packed_quantized.hpp"
 #include "call/packed_weights.hpp"
@@ -25,7 +26,7 @@ namespace {
 bool resolve_type(rapt_type &type, rapt_type by_default) {
   const int number = number_of(type);
   if (number == RAPT_TYPE_DEFAULT) type = by_default;
-  return number >= RAPT_TYPE_DEFAULT && number <= RAPT_U4;
+  return number >= RAPT_TYPE_DEFAULT && number <= RAPT_Q6_K;
 }
 constexpr bool is_float(rapt_type type) { return type == RAPT_F32 || type == RAPT_F16 || type == RAPT_BF16; }
 
@@ -56,7 +57,8 @@ rapt_status resolve_types(rapt_linear_options &o) {
 
 // Checks the fields of quantized weights, and those of I8 arithmetic. The types must be resolved.
 rapt_status check_quantized(const rapt_linear_options &o) {
-  const bool quantized = is_quantized(o.w_type), plain = quantized && !o.packed_w;
+  const bool quantized = is_quantized(o.w_type), in_file_blocks = is_in_file_blocks(o.w_type),
+             plain = quantized && !o.packed_w && !in_file_blocks;
   const bool in_i8 = o.arithmetic == RAPT_ARITHMETIC_I8;
   const std::size_t g = o.scale_group;
   if (g != 0 && !(quantized && g >= 16 && g <= 256 && (g & (g - 1)) == 0)) return RAPT_BAD_SCALE_GROUP;
@@ -67,11 +69,24 @@ rapt_status check_quantized(const rapt_linear_options &o) {
   const int scale_type = number_of(o.w_scale_type);
   if (scale_type != RAPT_TYPE_DEFAULT) {
     const bool is_known = scale_type == RAPT_F32 || scale_type == RAPT_F16 || scale_type == RAPT_BF16;
-    if (!is_known || !quantized || (plain && !o.w_scales && !o.w_offsets)) return RAPT_BAD_W_SCALES;
+    if (!is_known || !quantized || in_file_blocks || (plain && !o.w_scales && !o.w_offsets))
+      return RAPT_BAD_W_SCALES;
   }
   if (o.x_scales && o.x_type != RAPT_I8) return RAPT_BAD_X_SCALES;
   if (o.x_group != 0 && !(in_i8 && (o.x_group == SIZE_MAX || o.x_group % fold_of(o) == 0)))
     return RAPT_BAD_X_GROUP;
+  return RAPT_OK;
+}
+
+// Fills in the groups of weights in blocks of a file. Only packed ones are multiplied.
+rapt_status resolve_file_blocks(rapt_linear_options &o, bool are_multiplied) {
+  const FileBlocks file = FileBlocks::of(o.w_type);
+  if (!file) return RAPT_OK;
+  if (are_multiplied && !o.packed_w) return RAPT_BAD_TYPE;
+  if (o.in_features % file.inputs != 0) return RAPT_BAD_SHAPE;
+  if (o.scale_group != 0 && o.scale_group != file.group) return RAPT_BAD_SCALE_GROUP;
+  o.scale_group = file.group;
+  if (o.x_group == 0 && o.arithmetic == RAPT_ARITHMETIC_I8) o.x_group = 32;
   return RAPT_OK;
 }
 
@@ -102,8 +117,9 @@ bool shape_fits(const rapt_linear_options &o) {
   return true;
 }
 
-// Returns the elements of a row of w, where 4-bit weights are bytes.
+// Returns the elements of a row of w, where 4-bit weights and blocks of a file are bytes.
 std::size_t columns_of_w(const rapt_linear_options &o) {
+  if (const FileBlocks file = FileBlocks::of(o.w_type)) return o.in_features / file.inputs * file.bytes;
   return is_4_bits(o.w_type) ? o.in_features / 2 + o.in_features % 2 : o.in_features;
 }
 
@@ -113,8 +129,8 @@ rapt_status resolve_w(rapt_linear_options &o, MayRepeat may_repeat) {
   const rapt_status status =
       resolve_matrix(o.w_strides, o.out_features, columns, RAPT_BAD_W_STRIDES, may_repeat);
   if (status != RAPT_OK) return status;
-  const bool are_bytes_in_turn =
-      !is_4_bits(o.w_type) || o.out_features == 0 || columns == 1 || o.w_strides.column == 1;
+  const bool are_bytes_in_turn = !(is_4_bits(o.w_type) || is_in_file_blocks(o.w_type)) ||
+                                 o.out_features == 0 || columns == 1 || o.w_strides.column == 1;
   return are_bytes_in_turn ? RAPT_OK : RAPT_BAD_W_STRIDES;
 }
 
@@ -127,6 +143,7 @@ rapt_status resolve(rapt_linear_options &o, Reads reads) {
   if (o.in_features == 0) return RAPT_BAD_SHAPE;
   if (!shape_fits(o)) return RAPT_BAD_SIZE;
   rapt_status status = resolve_types(o);
+  if (status == RAPT_OK) status = resolve_file_blocks(o, reads == Reads::layer);
   if (status == RAPT_OK) status = check_quantized(o);
   // A list of rows may lead to any row of x.
   const std::size_t rows_of_x = o.x_rows ? 2 : o.rows;
@@ -311,6 +328,10 @@ rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
     } else if (!continues(header, o, packed)) {
       return RAPT_BAD_PACKED;
     }
+    if (is_in_file_blocks(o.w_type)) {
+      pack_file_blocks(o, w, first_output, outputs, packed);
+      return RAPT_OK;
+    }
     if (is_quantized(o.w_type)) {
       pack_quantized(o, w, first_output, outputs, packed);
       return RAPT_OK;
@@ -336,9 +357,11 @@ rapt_status rapt_linear_unpack(const void *packed, size_t packed_size, size_t fi
     if (!are_of_layer(o, packed)) return RAPT_BAD_PACKED;
     const PackedHeader header = PackedHeader::stored_at(packed);
     if (packed_size < header.length) return RAPT_BAD_PACKED;
-    if (w_scales && !header.has_scales) return RAPT_BAD_W_SCALES;
+    // Blocks of a file have their scales and offsets in them.
+    const bool are_apart = !is_in_file_blocks(o.w_type);
+    if (w_scales && !(header.has_scales && are_apart)) return RAPT_BAD_W_SCALES;
     if (w_zeros && !header.has_zeros) return RAPT_BAD_W_ZEROS;
-    if (w_offsets && !header.has_offsets) return RAPT_BAD_W_OFFSETS;
+    if (w_offsets && !(header.has_offsets && are_apart)) return RAPT_BAD_W_OFFSETS;
     if (w_codebook && !header.has_codebook) return RAPT_BAD_W_CODEBOOK;
     if (header.has_codebook && o.arithmetic == RAPT_ARITHMETIC_I8) return RAPT_BAD_W_CODEBOOK;
     // The options alone say how long the arrays are.
@@ -367,6 +390,10 @@ rapt_status rapt_linear_unpack(const void *packed, size_t packed_size, size_t fi
       }
     }
     auto *const to = static_cast<char *>(w);
+    if (is_in_file_blocks(o.w_type)) {
+      unpack_file_blocks(o, packed, first_output, outputs, to);
+      return RAPT_OK;
+    }
     if (is_quantized(o.w_type)) {
       unpack_quantized(
           QuantizedWeights(o, packed), first_output, outputs, o,

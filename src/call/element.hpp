@@ -36,18 +36,34 @@ template <class A, class F>
       case RAPT_I8:
       case RAPT_I4:
       case RAPT_U4:
+      case RAPT_Q8_0:
+      case RAPT_Q4_0:
+      case RAPT_Q4_1:
+      case RAPT_Q5_0:
+      case RAPT_Q5_1:
+      case RAPT_Q4_K:
+      case RAPT_Q5_K:
+      case RAPT_Q6_K:
         break;
     }
     __builtin_unreachable();
   }
 }
 
-// Returns the bytes of an element, or of two elements of 4 bits.
+// Returns the bytes of an element, or of two elements of 4 bits. What lies in blocks is counted in bytes.
 constexpr std::size_t size_of(rapt_type type) {
   switch (type) {
     case RAPT_I8:
     case RAPT_I4:
     case RAPT_U4:
+    case RAPT_Q8_0:
+    case RAPT_Q4_0:
+    case RAPT_Q4_1:
+    case RAPT_Q5_0:
+    case RAPT_Q5_1:
+    case RAPT_Q4_K:
+    case RAPT_Q5_K:
+    case RAPT_Q6_K:
       return 1;
     case RAPT_F16:
     case RAPT_BF16:

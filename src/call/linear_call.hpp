@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "contract/file_blocks.hpp"
 #include "contract/linear.hpp"
 #include "rapt/rapt.h"
 
@@ -61,7 +62,8 @@ class LinearTasks {
 };
 
 constexpr bool is_4_bits(rapt_type type) { return type == RAPT_I4 || type == RAPT_U4; }
-constexpr bool is_quantized(rapt_type type) { return type == RAPT_I8 || is_4_bits(type); }
+constexpr bool is_in_file_blocks(rapt_type type) { return type > RAPT_U4; }
+constexpr bool is_quantized(rapt_type type) { return type >= RAPT_I8; }
 
 // Returns the inputs of a group of the sum over quantized weights.
 inline std::size_t fold_of(const rapt_linear_options &o) {

@@ -31,6 +31,11 @@ struct PackedHeader {
     header.has_zeros = o.w_zeros != nullptr;
     header.has_offsets = o.w_offsets != nullptr;
     header.has_codebook = o.w_codebook != nullptr;
+    if (const FileBlocks file = FileBlocks::of(o.w_type)) {
+      header.has_scales = 1;
+      header.has_offsets = file.has_offsets;
+      header.scale_type = RAPT_F16;
+    }
     if (o.w_scales || o.w_offsets) {
       header.scale_type =
           static_cast<std::uint32_t>(o.w_scale_type == RAPT_TYPE_DEFAULT ? RAPT_F32 : o.w_scale_type);
@@ -64,6 +69,11 @@ struct PackedHeader {
     const bool is_float = scale_type == RAPT_F32 || scale_type == RAPT_F16 || scale_type == RAPT_BF16;
     for (const std::uint8_t has : {has_scales, has_zeros, has_offsets, has_codebook}) {
       if (has > 1) return false;
+    }
+    if (is_in_file_blocks(o.w_type)) {
+      const PackedHeader expected = of(o);
+      if (has_scales != 1 || has_offsets != expected.has_offsets || scale_type != expected.scale_type)
+        return false;
     }
     return check == checked() && name == expected_name && in_features == o.in_features &&
            out_features == o.out_features && scale_group == o.scale_group &&

@@ -13,9 +13,14 @@
 //
 //   codes of bytes     [inputs / 4][64][4]
 //   codes of 4 bits    [inputs / 8][64][4], inputs 0 to 3 of the 8 in the low halves of bytes
+//   codes of 5 bits    [inputs / 32][5][64][4]: the low 4 bits, and bit 4 of inputs 4j to 4j + 3 as bit j of the last bytes
+//   codes of 6 bits    [inputs / 16][3][64][4]: the low 4 bits, and bits 4, 5 of inputs 4j to 4j + 3 as bits 2j, 2j + 1
 //   scales             [groups][64], if given
 //   offsets            [groups][64], if given
 //   zeros              [groups][64], if given
+//
+// Scales and offsets of file blocks with steps are integers of 8 bits, and after each of the two arrays comes its
+// [inputs / 256][64] in f16: a scale is integer * step. The steps of offsets are those of the file, negated.
 //
 // Inputs and outputs that do not exist have the code of 0. Their scales, offsets and zeros are 0.
 #pragma once
@@ -41,38 +46,52 @@ class QuantizedWeights {
   QuantizedWeights(const rapt_linear_options &o, const void *w) : o_(o), w_(static_cast<const char *>(w)) {
     if (o.packed_w && w) {
       header_ = PackedHeader::stored_at(w);
-      return;
+    } else {
+      header_ = PackedHeader::of(o);
+      header_.set_length(packed_size());
     }
-    header_ = PackedHeader::of(o);
-    header_.set_length(packed_size());
   }
 
   const PackedHeader &header() const { return header_; }
   bool is_packed() const { return o_.packed_w != 0; }
-  bool is_bytes() const { return o_.w_type == RAPT_I8; }
+  // The bits of a code, and how many inputs of an output lie in how many words of 4 bytes, one of each plane.
+  unsigned bits() const { return file_ ? file_.bits : is_4_bits(o_.w_type) ? 4 : 8; }
+  std::size_t inputs_of_unit() const { return bits() == 5 ? 32 : bits() == 6 ? 16 : 32 / bits(); }
+  std::size_t planes() const { return inputs_of_unit() * bits() / 32; }
+  bool is_bytes() const { return bits() == 8; }
+  // Whether scales and offsets are integers times steps, each of which is of so many groups.
+  bool has_steps() const { return file_.has_steps; }
+  std::size_t groups_of_step() const { return file_.inputs / file_.group; }
   bool has_scales() const { return header_.has_scales; }
   bool has_zeros() const { return header_.has_zeros; }
   bool has_offsets() const { return header_.has_offsets; }
   bool has_codebook() const { return header_.has_codebook; }
   rapt_type scale_type() const { return static_cast<rapt_type>(header_.scale_type); }
-  std::size_t scale_size() const { return header_.scale_type ? size_of(scale_type()) : 0; }
+  std::size_t scale_size() const { return has_steps() ? 1 : header_.scale_type ? size_of(scale_type()) : 0; }
 
   // Returns the scale group of an input.
   std::size_t group_of(std::size_t input) const { return o_.scale_group ? input / o_.scale_group : 0; }
   // The zero of weights without w_zeros.
-  int common_zero() const { return is_bytes() ? 128 : 8; }
+  int common_zero() const { return file_ ? static_cast<int>(file_.zero) : is_bytes() ? 128 : 8; }
 
   unsigned code(std::size_t output, std::size_t input) const {
-    if (is_packed()) {
-      const std::uint8_t byte = codes(output, input)[input % 4];
-      return is_bytes() ? byte : input % 8 < 4 ? byte & 15U : byte >> 4U;
-    }
+    if (is_packed()) return code_of(codes(output, input), input % inputs_of_unit());
     const char *const row = w_ + o_.w_strides.row * static_cast<std::ptrdiff_t>(output);
     const std::size_t at = is_bytes() ? input : input / 2;
     const auto byte = static_cast<unsigned char>(row[o_.w_strides.column * static_cast<std::ptrdiff_t>(at)]);
     if (is_bytes()) return byte ^ 128U;
     const unsigned nibble = input % 2 == 0 ? byte & 15U : byte >> 4U;
     return o_.w_type == RAPT_I4 ? nibble ^ 8U : nibble;
+  }
+  // Returns the code of an input of a unit.
+  unsigned code_of(const std::uint8_t *unit, std::size_t input) const {
+    constexpr std::size_t plane = 4 * block;
+    if (is_bytes()) return unit[input];
+    const unsigned low = unit[input / 8 * plane + input % 4] >> (input % 8 < 4 ? 0 : 4) & 15U;
+    if (bits() == 4) return low;
+    const unsigned more = bits() - 4;
+    const unsigned byte = unit[(planes() - 1) * plane + input % 4];
+    return low | (byte >> more * (input / 4) & ((1U << more) - 1)) << 4;
   }
   // Packs the codes of plain bytes, for 64 outputs, if inputs are adjacent. Returns how many quads of inputs it
   // has packed.
@@ -89,11 +108,11 @@ class QuantizedWeights {
   }
   float scale(std::size_t output, std::size_t group) const {
     if (!has_scales()) return 1;
-    if (is_packed()) return widened_scale(packed_scales(output, group), 0);
+    if (is_packed()) return packed_number(packed_scales(output, group), output, group, scale_steps());
     return widened_scale(o_.w_scales, output * scale_groups(o_) + group);
   }
   float offset(std::size_t output, std::size_t group) const {
-    if (is_packed()) return widened_scale(packed_offsets(output, group), 0);
+    if (is_packed()) return packed_number(packed_offsets(output, group), output, group, offset_steps());
     return widened_scale(o_.w_offsets, output * scale_groups(o_) + group);
   }
   // Returns what the scale multiplies.
@@ -109,10 +128,9 @@ class QuantizedWeights {
     return number;
   }
 
-  // These functions return addresses in packed weights. `input` is a multiple of 4, or of 8 for 4 bits.
+  // These functions return addresses in packed weights. That of codes is of the unit with the input.
   const std::uint8_t *codes(std::size_t output, std::size_t input) const {
-    const std::size_t inputs = is_bytes() ? 4 : 8;
-    return reinterpret_cast<const std::uint8_t *>(of_block(output)) + input / inputs * (4 * block) +
+    return reinterpret_cast<const std::uint8_t *>(of_block(output)) + codes_before(input) +
            output % block * 4;
   }
   const char *packed_codebook() const { return w_ + sizeof(PackedHeader); }
@@ -121,6 +139,12 @@ class QuantizedWeights {
   }
   const char *packed_offsets(std::size_t output, std::size_t group) const {
     return packed_scales(output, group) + (has_scales() ? scales_size() : 0);
+  }
+  const char *packed_scale_steps(std::size_t output, std::size_t group) const {
+    return of_block(output) + scale_steps() + (group / groups_of_step() * block + output % block) * 2;
+  }
+  const char *packed_offset_steps(std::size_t output, std::size_t group) const {
+    return packed_scale_steps(output, group) + scales_size();
   }
   const std::uint8_t *packed_zeros(std::size_t output, std::size_t group) const {
     const std::size_t before =
@@ -142,10 +166,15 @@ class QuantizedWeights {
     });
   }
 
-  std::size_t codes_size() const {
-    return is_bytes() ? (o_.in_features + 3) / 4 * (4 * block) : (o_.in_features + 7) / 8 * (4 * block);
+  std::size_t codes_size() const { return codes_before(o_.in_features + inputs_of_unit() - 1); }
+  // The bytes of a block's codes before the unit with an input.
+  std::size_t codes_before(std::size_t input) const {
+    return input / inputs_of_unit() * planes() * (4 * block);
   }
-  std::size_t scales_size() const { return scale_groups(o_) * block * scale_size(); }
+  std::size_t scales_size() const {
+    const std::size_t steps = has_steps() ? scale_groups(o_) / groups_of_step() * block * 2 : 0;
+    return scale_groups(o_) * block * scale_size() + steps;
+  }
   std::size_t block_size() const {
     return codes_size() + (has_scales() ? scales_size() : 0) + (has_offsets() ? scales_size() : 0) +
            (has_zeros() ? scale_groups(o_) * block : 0);
@@ -153,12 +182,21 @@ class QuantizedWeights {
   std::size_t blocks_begin() const { return sizeof(PackedHeader) * (has_codebook() ? 2 : 1); }
 
  private:
+  // Where a block has the steps of its scales, and those of its offsets.
+  std::size_t scale_steps() const { return codes_size() + scale_groups(o_) * block; }
+  std::size_t offset_steps() const { return scale_steps() + scales_size(); }
+  float packed_number(const char *at, std::size_t output, std::size_t group, std::size_t steps) const {
+    if (!has_steps()) return widened_scale(at, 0);
+    const std::size_t step = group / groups_of_step() * block + output % block;
+    return static_cast<float>(static_cast<signed char>(*at)) * widened_scale(of_block(output) + steps, step);
+  }
   const char *of_block(std::size_t output) const {
     return w_ + blocks_begin() + output / block * block_size();
   }
 
   const rapt_linear_options &o_;
   const char *w_;
+  FileBlocks file_ = FileBlocks::of(o_.w_type);
   PackedHeader header_;
 };
 

@@ -26,6 +26,7 @@
 #include "isa/amx/linear_fetches.hpp"
 #include "isa/amx/linear_products.hpp"
 #include "isa/amx/tiles.hpp"
+#include "isa/avx512/codes.hpp"
 #include "isa/avx512/simd.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/linear/integer_rows.hpp"
@@ -94,11 +95,9 @@ class SignedGroups : public CodeGroups<RowsByAmx> {
   RAPT_INNER void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs, std::size_t,
                       F f) {
     const std::uint8_t *const codes = groups_.load(output, input, inputs);
-    if (groups_.weights().is_bytes()) {
-      take_off_128(codes, inputs);
-    } else {
-      divide(codes, inputs, groups_.zeros() ? 0 : static_cast<char>(groups_.weights().common_zero()));
-    }
+    const rapt::QuantizedWeights &weights = groups_.weights();
+    const char zero = groups_.zeros() ? 0 : static_cast<char>(weights.common_zero());
+    with_kind_of(weights.bits(), [&](auto kind) { to_bytes<decltype(kind)>(codes, inputs, zero); });
     f(SignedBytes{}, static_cast<const std::int8_t *>(bytes_), std::size_t{0});
   }
 
@@ -107,21 +106,18 @@ class SignedGroups : public CodeGroups<RowsByAmx> {
   }
 
  private:
-  [[gnu::noinline, gnu::flatten]] void take_off_128(const std::uint8_t *codes, std::size_t inputs) {
-    for (std::size_t i = 0, end = (inputs + 3) / 4 * (4 * block); i < end; i += amx_row_bytes) {
-      _mm512_store_si512(bytes_ + i, _mm512_xor_si512(_mm512_loadu_si512(codes + i), _mm512_set1_epi8(-128)));
-    }
-  }
-  [[gnu::noinline, gnu::flatten]] void divide(const std::uint8_t *codes, std::size_t inputs, char zero) {
-    const __m512i zeros = _mm512_set1_epi8(zero), low = _mm512_set1_epi8(15);
+  template <class Kind>
+  [[gnu::noinline, gnu::flatten]] void to_bytes(const std::uint8_t *codes, std::size_t inputs, char zero) {
+    const __m512i zeros = _mm512_set1_epi8(zero);
     std::int8_t *to = bytes_;
-    for (std::size_t k = 0; k < inputs; k += 8, to += 4 * block) {
-      for (std::size_t n = 0; n < block; n += 16, codes += amx_row_bytes, to += amx_row_bytes) {
-        const __m512i halves = _mm512_loadu_si512(codes);
-        _mm512_store_si512(to, _mm512_sub_epi8(_mm512_and_si512(halves, low), zeros));
-        _mm512_store_si512(to + 4 * block,
-                           _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(halves, 4), low), zeros));
-      }
+    for (std::size_t k = 0; k < inputs; k += Kind::inputs, codes += Kind::planes * (4 * block)) {
+      unroll<Kind::inputs / 4>([&](auto q) RAPT_INNER {
+        for (std::size_t i = 0; i < 4 * block; i += amx_row_bytes) {
+          const __m512i quad = Kind::template quad<CodeSimd, q>(codes + i);
+          _mm512_store_si512(to + q * (4 * block) + i, _mm512_sub_epi8(quad, zeros));
+        }
+      });
+      to += Kind::inputs * block;
     }
   }
 

@@ -50,6 +50,9 @@ struct Avx2 : X86<Avx2, xsimd::fma3<xsimd::avx2>> {
   static f32 load(const std::uint8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
   }
+  static f32 load(const std::int8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
+  }
   static f32 load_where(__m256i m, const float *p) { return _mm256_maskload_ps(p, m); }
   static f64 load_where(__m256i m, const double *p) { return _mm256_maskload_pd(p, m); }
   static void store_where(float *p, __m256i m, f32 v) { _mm256_maskstore_ps(p, m, v); }

@@ -37,6 +37,12 @@ struct Neon {
     const uint16x8_t words = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(bytes)));
     return vcvtq_f32_u32(vmovl_u16(vget_low_u16(words)));
   }
+  static f32 load(const std::int8_t *p) {
+    std::uint32_t bytes;
+    std::memcpy(&bytes, p, sizeof bytes);
+    const int16x8_t words = vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(bytes)));
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(words)));
+  }
   template <int lane>
   static f32 load_lane(const float *p, f32 v) {
     return vld1q_lane_f32(p, v, lane);

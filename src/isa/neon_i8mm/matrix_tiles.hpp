@@ -123,11 +123,13 @@ class MatrixCodes : public CodeGroups<MatrixRows> {
                       std::size_t rows, F f) {
     if (!orders_codes_for_matrices(rows)) return CodeGroups::use(output, blocks, input, inputs, rows, f);
     const std::uint8_t *const codes = groups_.load(output, input, inputs);
-    if (groups_.weights().is_bytes()) {
-      order_bytes(codes, inputs, eights_);
-    } else {
-      order_halves(codes, inputs, eights_);
-    }
+    with_kind_of(groups_.weights().bits(), [&](auto kind) {
+      if constexpr (kind.inputs == 4) {
+        order_bytes(codes, inputs, eights_);
+      } else {
+        order<decltype(kind)>(codes, inputs, eights_);
+      }
+    });
     f(CodesOfEights{}, static_cast<const std::uint8_t *>(eights_), std::size_t{0});
   }
 
@@ -142,12 +144,16 @@ class MatrixCodes : public CodeGroups<MatrixRows> {
       });
     }
   }
-  [[gnu::noinline, gnu::flatten]] static void order_halves(const std::uint8_t *codes, std::size_t inputs,
-                                                           std::uint8_t *to) {
-    for (std::size_t k = 0; k < inputs; k += 8, codes += 4 * block, to += 8 * block) {
-      unroll<block / 4>([&](std::size_t i) RAPT_INNER {
-        const uint32x4_t words = load_words(codes + 16 * i);
-        store(to + 32 * i, I8mmCodes::low_halves(words), I8mmCodes::high_halves(words));
+  template <class Kind>
+  [[gnu::noinline, gnu::flatten]] static void order(const std::uint8_t *codes, std::size_t inputs,
+                                                    std::uint8_t *to) {
+    for (std::size_t k = 0; k < inputs; k += Kind::inputs, codes += Kind::planes * (4 * block)) {
+      unroll<Kind::inputs / 8>([&](auto e) RAPT_INNER {
+        unroll<block / 4>([&](std::size_t i) RAPT_INNER {
+          store(to + 32 * i, Kind::template quad<I8mmCodes, 2 * e>(codes + 16 * i),
+                Kind::template quad<I8mmCodes, 2 * e + 1>(codes + 16 * i));
+        });
+        to += 8 * block;
       });
     }
   }

@@ -23,11 +23,7 @@ class CodeGroups {
   RAPT_INNER void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs, std::size_t,
                       F f) {
     const std::uint8_t *const codes = groups_.load(output, input, inputs);
-    if (groups_.weights().is_bytes()) {
-      f(CodesOfBytes{}, codes, std::size_t{0});
-    } else {
-      f(CodesOfHalves{}, codes, std::size_t{0});
-    }
+    with_kind_of(groups_.weights().bits(), [&](auto kind) RAPT_INNER { f(kind, codes, std::size_t{0}); });
   }
 
   IntegerTerms terms(std::size_t r, std::size_t height, std::size_t input) const {

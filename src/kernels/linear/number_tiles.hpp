@@ -69,9 +69,23 @@ struct NumberTiles : TileTraits {
   RAPT_INNER static void add_codes(const std::uint8_t *codes, std::size_t k, std::size_t end,
                                    const NumberTerms &terms, std::size_t at, const float *row,
                                    PassOfPrefetch<> &prefetch, batch (&sum)[rows][vectors]) {
-    codes += k / Kind::inputs * (4 * block);
+    codes += k / Kind::inputs * (Kind::planes * 4 * block);
     CodeWords words[vectors];
     batch weight[vectors];
+    if constexpr (Kind::planes > 1) {
+      for (; k < end; k += Kind::inputs, codes += Kind::planes * (4 * block)) {
+        prefetch.step(k);
+        unroll<Kind::inputs>([&](auto h) RAPT_INNER {
+          unroll<vectors>([&](std::size_t j) RAPT_INNER {
+            weight[j] = number_in_planes<Codes, Kind, h>(codes + j * S::width * 4,
+                                                         S::load(terms.zeros + at + j * S::width));
+          });
+          add_products<A>(row, weight, sum);
+          row += rows;
+        });
+      }
+      return;
+    }
     const auto add = [&](auto h) RAPT_INNER {
       unroll<vectors>([&](std::size_t j) RAPT_INNER {
         weight[j] =

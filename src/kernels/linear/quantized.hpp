@@ -65,7 +65,7 @@ class NumberGroups {
     const rapt::QuantizedWeights &weights = groups_.weights();
     for (std::size_t i = 0; i < rapt::LinearWorkspace::block_scales; ++i)
       groups_.zero_numbers()[i] = static_cast<float>(weights.common_zero()) + code_magic;
-    const bool is_common = !weights.is_bytes() && !weights.has_zeros();
+    const bool is_common = weights.bits() == 4 && !weights.has_zeros();
     has_table_ = weights.has_codebook() || (is_common && Codes::prefers_tables);
     for (int i = 0; i < 16; ++i) {
       table_[i] = weights.has_codebook() ? weights.codebook(static_cast<unsigned>(i))
@@ -90,10 +90,8 @@ class NumberGroups {
     };
     if (has_table_) {
       use_kind(CodesWithTable{});
-    } else if (groups_.weights().is_bytes()) {
-      use_kind(CodesOfBytes{});
     } else {
-      use_kind(CodesOfHalves{});
+      with_kind_of(groups_.weights().bits(), use_kind);
     }
   }
 
@@ -118,12 +116,17 @@ class NumberGroups {
           zero[i] = S::load(groups_.zero_numbers() + g * block + v + i * S::width);
         });
         for (std::size_t k = begin; k < end; k += Kind::inputs) {
-          const std::uint8_t *const from = codes + k / Kind::inputs * (4 * block) + v * 4;
+          const std::uint8_t *const from = codes + k / Kind::inputs * (Kind::planes * 4 * block) + v * 4;
           unroll<vectors>([&](std::size_t i) RAPT_INNER {
-            const CodeWords words = load_words(from + i * S::width * 4);
+            const std::uint8_t *const at = from + i * S::width * 4;
             unroll<Kind::inputs>([&](auto j) RAPT_INNER {
-              S::store(numbers_ + (k + j) * block + v + i * S::width,
-                       number_of<Codes, Kind, j>(words, zero[i], table_));
+              batch number;
+              if constexpr (Kind::planes > 1) {
+                number = number_in_planes<Codes, Kind, j>(at, zero[i]);
+              } else {
+                number = number_of<Codes, Kind, j>(load_words(at), zero[i], table_);
+              }
+              S::store(numbers_ + (k + j) * block + v + i * S::width, number);
             });
           });
         }

@@ -47,14 +47,14 @@ class QuantizedGroups {
   // Describes the packed codes of a block for `passes` passes that prefetch them.
   Prefetch prefetch(std::size_t output, std::size_t input, std::size_t inputs, std::size_t passes) const {
     if (!o_.packed_w || output >= o_.out_features || inputs == 0) return {};
-    const std::size_t per_word = weights_.is_bytes() ? 4 : 8;
-    const std::size_t bytes = (inputs + per_word - 1) / per_word * (4 * block);
+    const std::size_t bytes = weights_.codes_before(inputs + weights_.inputs_of_unit() - 1);
     return {reinterpret_cast<const char *>(weights_.codes(output, input)), (bytes / passes + 63) / 64 * 64};
   }
 
-  // Returns the inputs of whole groups whose codes of a block take about this many bytes.
+  // Returns the inputs of whole groups and whole steps whose codes of a block take at most this many bytes, or the inputs of
+  // a group.
   std::size_t inputs_in_turn(std::size_t bytes) const {
-    const std::size_t inputs = bytes / block * (weights_.is_bytes() ? 1 : 2);
+    const std::size_t inputs = bytes / block * 8 / weights_.bits() / 256 * 256;
     return inputs < fold() ? fold() : inputs;
   }
 
@@ -63,9 +63,13 @@ class QuantizedGroups {
     const std::size_t count = o_.out_features - output < block ? o_.out_features - output : block;
     if (weights_.is_packed()) {
       const std::size_t g = weights_.group_of(input);
-      if (weights_.has_scales()) terms_.scales = {weights_.packed_scales(output, g), weights_.scale_type()};
-      if (weights_.has_offsets())
-        terms_.offsets = {weights_.packed_offsets(output, g), weights_.scale_type()};
+      if (weights_.has_steps()) {
+        find_steps(output, g);
+      } else {
+        if (weights_.has_scales()) terms_.scales = {weights_.packed_scales(output, g), weights_.scale_type()};
+        if (weights_.has_offsets())
+          terms_.offsets = {weights_.packed_offsets(output, g), weights_.scale_type()};
+      }
       if (weights_.has_zeros()) found_zeros_ = weights_.packed_zeros(output, g);
       return weights_.codes(output, input);
     }
@@ -77,6 +81,16 @@ class QuantizedGroups {
   }
 
  private:
+  // A call begins with a step's first group, because parts of rows are multiples of 256 inputs.
+  void find_steps(std::size_t output, std::size_t g) {
+    const auto numbers = [&](const char *first, const char *steps) {
+      return GroupNumbers{first, RAPT_I8, reinterpret_cast<const rapt::F16 *>(steps),
+                          weights_.groups_of_step()};
+    };
+    terms_.scales = numbers(weights_.packed_scales(output, g), weights_.packed_scale_steps(output, g));
+    if (weights_.has_offsets())
+      terms_.offsets = numbers(weights_.packed_offsets(output, g), weights_.packed_offset_steps(output, g));
+  }
   void load_plain(std::size_t output, std::size_t count, std::size_t g, std::size_t i) {
     for (std::size_t n = 0; n < block; ++n) {
       const bool exists = n < count;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "call/element.hpp"
 #include "contract/linear.hpp"
@@ -11,10 +12,12 @@
 namespace {
 
 // Points at scales or offsets, [groups][64] from the tile's first group on, or at nothing. Only packed ones may be
-// f16 or bf16.
+// f16 or bf16. Those of type RAPT_I8 are integers times steps, [groups / groups_of_step][64].
 struct GroupNumbers {
   const void *first = nullptr;
   rapt_type type = RAPT_F32;
+  const rapt::F16 *steps = nullptr;
+  std::size_t groups_of_step = 1;
 
   explicit operator bool() const { return first != nullptr; }
 
@@ -22,6 +25,14 @@ struct GroupNumbers {
   template <std::size_t vectors>
   RAPT_INNER void load(std::size_t group, std::size_t n, simd<float>::batch (&to)[vectors]) const {
     using S = simd<float>;
+    if (steps) {
+      const auto *const from = static_cast<const std::int8_t *>(first) + group * rapt::linear_block + n;
+      const rapt::F16 *const step = steps + group / groups_of_step * rapt::linear_block + n;
+      unroll<vectors>([&](std::size_t j) RAPT_INNER {
+        to[j] = S::load(from + j * S::width) * S::load(step + j * S::width);
+      });
+      return;
+    }
     rapt::with_element<float>(type, [&](auto element) RAPT_INNER {
       const auto *from = static_cast<const typename decltype(element)::type *>(first);
       from += group * rapt::linear_block + n;

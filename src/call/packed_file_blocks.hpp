@@ -1,0 +1,165 @@
+// Packs the blocks of a file (contract/file_blocks.hpp) like other quantized weights (quantized_weights.hpp), and gives
+// them back, byte by byte.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "call/quantized_weights.hpp"
+#include "contract/file_blocks.hpp"
+
+namespace rapt {
+
+// The planes of a unit of codes.
+template <class File>
+struct PackedUnit {
+  static constexpr std::size_t plane = 4 * linear_block;
+  static constexpr std::size_t inputs = File::bits == 5   ? 32
+                                        : File::bits == 6 ? 16
+                                                          : 32 / File::bits,
+                               bytes = inputs * File::bits / 32 * plane;
+  static constexpr unsigned more = File::bits > 4 ? File::bits - 4 : 0;
+
+  // Where an output, whose words begin at its fourth byte, has the code of an input of the unit.
+  static constexpr Places places(std::size_t input) {
+    if (File::bits == 8) return {{input, 0, 8, 0}, {}};
+    const Bits low{input / 8 * plane + input % 4, input % 8 < 4 ? 0U : 4U, 4, 0};
+    if (File::bits == 4) return {low, {}};
+    return {low, {bytes - plane + input % 4, static_cast<unsigned>(more * (input / 4)), more, 4}};
+  }
+};
+
+template <class File>
+class PackedFileBlocks {
+ public:
+  static constexpr std::size_t block = linear_block;
+  using Unit = PackedUnit<File>;
+
+  // `packed` begins with the header, which need not be there yet.
+  PackedFileBlocks(const rapt_linear_options &o, char *packed)
+      : o_(o), layout_(o, nullptr), packed_(packed + layout_.blocks_begin()) {}
+
+  // Packs outputs [first, first + count) of one block of outputs, all of which are given, or are the layer's last.
+  void pack(const char *w, std::size_t first, std::size_t count) const {
+    char *const to = of_block(first);
+    std::memset(to, 0, layout_.block_size());
+    for (std::size_t n = 0; n < block; ++n) {
+      const char *const row = w + o_.w_strides.row * static_cast<std::ptrdiff_t>(n);
+      for (std::size_t b = 0; b < blocks(); ++b) {
+        if (n < count) {
+          move_in(reinterpret_cast<const std::uint8_t *>(row + b * File::bytes), n, b, to);
+        } else {
+          each_code(n, b, to, [](std::uint8_t *unit, std::size_t k, std::size_t) {
+            Unit::places(k).write(unit, File::zero);
+          });
+        }
+      }
+    }
+  }
+  // Gives the blocks of an output back.
+  void unpack(std::size_t output, char *row) const {
+    const std::size_t n = output % block;
+    for (std::size_t b = 0; b < blocks(); ++b)
+      move_out(of_block(output), n, b, reinterpret_cast<std::uint8_t *>(row + b * File::bytes));
+  }
+
+ private:
+  static constexpr std::size_t groups = File::inputs / File::group;
+
+  std::size_t blocks() const { return o_.in_features / File::inputs; }
+  char *of_block(std::size_t output) const { return packed_ + output / block * layout_.block_size(); }
+
+  // Calls f(unit, input of the unit, input of the file's block b).
+  template <class F>
+  static void each_code(std::size_t n, std::size_t b, char *to, F f) {
+    auto *unit =
+        reinterpret_cast<std::uint8_t *>(to) + b * (File::inputs / Unit::inputs) * Unit::bytes + 4 * n;
+    for (std::size_t i = 0; i < File::inputs; i += Unit::inputs, unit += Unit::bytes) {
+      for (std::size_t k = 0; k < Unit::inputs; ++k) f(unit, k, i + k);
+    }
+  }
+  // Calls f(address of a number in the packed block, its place or null, where its f16 is in the file, sign) for the scales and
+  // offsets of the file's block b.
+  template <class F>
+  void each_number(std::size_t n, std::size_t b, char *to, F f) const {
+    char *const scales = to + layout_.codes_size(), *const offsets = scales + layout_.scales_size();
+    const std::size_t of_steps = scale_groups(o_) * block;
+    const auto at = [&](char *numbers, std::size_t g, std::size_t size) {
+      return numbers + (g * block + n) * size;
+    };
+    if constexpr (File::has_steps) {
+      f.half(at(scales + of_steps, b, 2), File::d, 0);
+      for (std::size_t g = 0; g < groups; ++g) f.byte(at(scales, b * groups + g, 1), File::scale(g));
+      if constexpr (File::has_offsets) {
+        f.half(at(offsets + of_steps, b, 2), File::m, 0x80);
+        for (std::size_t g = 0; g < groups; ++g) f.byte(at(offsets, b * groups + g, 1), File::offset(g));
+      }
+    } else {
+      f.half(at(scales, b, 2), File::d, 0);
+      if constexpr (File::has_offsets) f.half(at(offsets, b, 2), File::m, 0);
+    }
+  }
+
+  void move_in(const std::uint8_t *from, std::size_t n, std::size_t b, char *to) const {
+    each_code(n, b, to, [&](std::uint8_t *unit, std::size_t k, std::size_t i) {
+      Unit::places(k).write(unit, File::code(i).read(from) ^ File::flip);
+    });
+    struct {
+      const std::uint8_t *from;
+      void half(char *number, std::size_t at, int sign) const {
+        number[0] = static_cast<char>(from[at]);
+        number[1] = static_cast<char>(from[at + 1] ^ sign);
+      }
+      void byte(char *number, const Places &at) const { *number = static_cast<char>(at.read(from)); }
+    } const move{from};
+    each_number(n, b, to, move);
+  }
+  void move_out(char *from, std::size_t n, std::size_t b, std::uint8_t *to) const {
+    std::memset(to, 0, File::bytes);
+    each_code(n, b, from, [&](const std::uint8_t *unit, std::size_t k, std::size_t i) {
+      File::code(i).write(to, Unit::places(k).read(unit) ^ File::flip);
+    });
+    struct {
+      std::uint8_t *to;
+      void half(const char *number, std::size_t at, int sign) const {
+        to[at] = static_cast<std::uint8_t>(number[0]);
+        to[at + 1] = static_cast<std::uint8_t>(number[1] ^ sign);
+      }
+      void byte(const char *number, const Places &at) const {
+        at.write(to, static_cast<std::uint8_t>(*number));
+      }
+    } const move{to};
+    each_number(n, b, from, move);
+  }
+
+  const rapt_linear_options &o_;
+  QuantizedWeights layout_;
+  char *packed_;
+};
+
+// Packs outputs [first, first + outputs) of a layer. `w` begins with output `first`, a multiple of 64. The header is the
+// caller's work.
+inline void pack_file_blocks(const rapt_linear_options &o, const void *w, std::size_t first,
+                             std::size_t outputs, void *packed) {
+  with_file_blocks(o.w_type, [&]<class File>(File) {
+    const PackedFileBlocks<File> to(o, static_cast<char *>(packed));
+    for (std::size_t n = 0; n < outputs; n += linear_block) {
+      const std::size_t count = outputs - n < linear_block ? outputs - n : linear_block;
+      to.pack(static_cast<const char *>(w) + o.w_strides.row * static_cast<std::ptrdiff_t>(n), first + n,
+              count);
+    }
+  });
+}
+// Writes the blocks of outputs [first, first + outputs) to w, which begins with output `first`.
+inline void unpack_file_blocks(const rapt_linear_options &o, const void *packed, std::size_t first,
+                               std::size_t outputs, char *w) {
+  with_file_blocks(o.w_type, [&]<class File>(File) {
+    // Nothing of it is written.
+    const PackedFileBlocks<File> from(o, static_cast<char *>(const_cast<void *>(packed)));
+    for (std::size_t n = 0; n < outputs; ++n)
+      from.unpack(first + n, w + o.w_strides.row * static_cast<std::ptrdiff_t>(n));
+  });
+}
+
+}  // namespace rapt

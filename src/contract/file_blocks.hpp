@@ -1,0 +1,169 @@
+// Says what blocks of weights are in GGUF files: where a code, a scale or an offset has its bits.
+//
+//   type   | inputs, bytes | number of an input
+//   Q8_0   | 32, 34        | d * q
+//   Q4_0   | 32, 18        | d * (q - 8)
+//   Q4_1   | 32, 20        | d * q + m
+//   Q5_0   | 32, 22        | d * (q - 16)
+//   Q5_1   | 32, 24        | d * q + m
+//   Q4_K   | 256, 144      | d * s * q - m * t, where 32 inputs share s and t
+//   Q5_K   | 256, 176      | d * s * q - m * t, where 32 inputs share s and t
+//   Q6_K   | 256, 210      | d * s * (q - 32), where 16 inputs share s
+//
+// d and m are f16, s and t are integers. Their products are exact in f32.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "rapt/rapt.h"
+
+namespace rapt {
+
+// Some bits of a byte, and where they belong in a number.
+struct Bits {
+  std::size_t byte;
+  unsigned shift, count, to;
+};
+// A number is in one or two places. The second one may have no bits.
+struct Places {
+  Bits low, high;
+
+  unsigned read(const std::uint8_t *block) const { return read(block, low) | read(block, high); }
+  // The bits in the block must be 0.
+  void write(std::uint8_t *block, unsigned number) const {
+    write(block, low, number);
+    write(block, high, number);
+  }
+
+ private:
+  static unsigned read(const std::uint8_t *block, const Bits &at) {
+    return (block[at.byte] >> at.shift & ((1U << at.count) - 1)) << at.to;
+  }
+  static void write(std::uint8_t *block, const Bits &at, unsigned number) {
+    const unsigned bits = number >> at.to & ((1U << at.count) - 1);
+    block[at.byte] = static_cast<std::uint8_t>(block[at.byte] | bits << at.shift);
+  }
+};
+
+// The first 16 inputs have the low halves of 16 bytes, the others the high halves.
+constexpr Bits half_of_32(std::size_t codes, std::size_t i) {
+  return {codes + i % 16, i < 16 ? 0U : 4U, 4, 0};
+}
+// Of each 64 inputs, the first 32 have the low halves of 32 bytes.
+constexpr Bits half_of_64(std::size_t codes, std::size_t i) {
+  return {codes + i / 64 * 32 + i % 32, i % 64 < 32 ? 0U : 4U, 4, 0};
+}
+// Scales are numbers 0 to 7, offsets 8 to 15, each with six bits. Numbers 0 to 3 of both are whole.
+constexpr Places six_bits(std::size_t bytes, std::size_t i) {
+  const std::size_t of = i / 8, k = i % 8;
+  if (k < 4) return {{bytes + 4 * of + k, 0, 6, 0}, {}};
+  return {{bytes + 8 + k - 4, of == 0 ? 0U : 4U, 4, 0}, {bytes + 4 * of + k - 4, 6, 2, 4}};
+}
+
+struct Q8_0 {
+  static constexpr unsigned bits = 8, zero = 128, flip = 128;
+  static constexpr std::size_t inputs = 32, bytes = 34, group = 32, d = 0;
+  static constexpr bool has_offsets = false, has_steps = false;
+  static constexpr Places code(std::size_t i) { return {{2 + i, 0, 8, 0}, {}}; }
+};
+struct Q4_0 {
+  static constexpr unsigned bits = 4, zero = 8, flip = 0;
+  static constexpr std::size_t inputs = 32, bytes = 18, group = 32, d = 0;
+  static constexpr bool has_offsets = false, has_steps = false;
+  static constexpr Places code(std::size_t i) { return {half_of_32(2, i), {}}; }
+};
+struct Q4_1 {
+  static constexpr unsigned bits = 4, zero = 0, flip = 0;
+  static constexpr std::size_t inputs = 32, bytes = 20, group = 32, d = 0, m = 2;
+  static constexpr bool has_offsets = true, has_steps = false;
+  static constexpr Places code(std::size_t i) { return {half_of_32(4, i), {}}; }
+};
+struct Q5_0 {
+  static constexpr unsigned bits = 5, zero = 16, flip = 0;
+  static constexpr std::size_t inputs = 32, bytes = 22, group = 32, d = 0;
+  static constexpr bool has_offsets = false, has_steps = false;
+  static constexpr Places code(std::size_t i) {
+    return {half_of_32(6, i), {2 + i / 8, static_cast<unsigned>(i % 8), 1, 4}};
+  }
+};
+struct Q5_1 {
+  static constexpr unsigned bits = 5, zero = 0, flip = 0;
+  static constexpr std::size_t inputs = 32, bytes = 24, group = 32, d = 0, m = 2;
+  static constexpr bool has_offsets = true, has_steps = false;
+  static constexpr Places code(std::size_t i) {
+    return {half_of_32(8, i), {4 + i / 8, static_cast<unsigned>(i % 8), 1, 4}};
+  }
+};
+struct Q4_K {
+  static constexpr unsigned bits = 4, zero = 0, flip = 0;
+  static constexpr std::size_t inputs = 256, bytes = 144, group = 32, d = 0, m = 2;
+  static constexpr bool has_offsets = true, has_steps = true;
+  static constexpr Places code(std::size_t i) { return {half_of_64(16, i), {}}; }
+  static constexpr Places scale(std::size_t g) { return six_bits(4, g); }
+  static constexpr Places offset(std::size_t g) { return six_bits(4, 8 + g); }
+};
+struct Q5_K {
+  static constexpr unsigned bits = 5, zero = 0, flip = 0;
+  static constexpr std::size_t inputs = 256, bytes = 176, group = 32, d = 0, m = 2;
+  static constexpr bool has_offsets = true, has_steps = true;
+  static constexpr Places code(std::size_t i) {
+    return {half_of_64(48, i), {16 + i % 32, static_cast<unsigned>(i / 32), 1, 4}};
+  }
+  static constexpr Places scale(std::size_t g) { return six_bits(4, g); }
+  static constexpr Places offset(std::size_t g) { return six_bits(4, 8 + g); }
+};
+struct Q6_K {
+  static constexpr unsigned bits = 6, zero = 32, flip = 0;
+  static constexpr std::size_t inputs = 256, bytes = 210, group = 16, d = 208;
+  static constexpr bool has_offsets = false, has_steps = true;
+  static constexpr Places code(std::size_t i) {
+    const std::size_t of = i / 128, k = i % 128;
+    return {{64 * of + k % 64, k < 64 ? 0U : 4U, 4, 0},
+            {128 + 32 * of + k % 32, static_cast<unsigned>(2 * (k / 32)), 2, 4}};
+  }
+  static constexpr Places scale(std::size_t g) { return {{192 + g, 0, 8, 0}, {}}; }
+};
+
+// Calls f(block) with the type's description, and returns whether it has one.
+template <class F>
+constexpr bool with_file_blocks(rapt_type type, F f) {
+  switch (static_cast<int>(type)) {
+    case RAPT_Q8_0:
+      return f(Q8_0{}), true;
+    case RAPT_Q4_0:
+      return f(Q4_0{}), true;
+    case RAPT_Q4_1:
+      return f(Q4_1{}), true;
+    case RAPT_Q5_0:
+      return f(Q5_0{}), true;
+    case RAPT_Q5_1:
+      return f(Q5_1{}), true;
+    case RAPT_Q4_K:
+      return f(Q4_K{}), true;
+    case RAPT_Q5_K:
+      return f(Q5_K{}), true;
+    case RAPT_Q6_K:
+      return f(Q6_K{}), true;
+    default:
+      return false;
+  }
+}
+
+// What most of the library needs to know of a type.
+struct FileBlocks {
+  unsigned bits = 0, zero = 0;
+  std::size_t inputs = 1, bytes = 1, group = 0;
+  bool has_offsets = false, has_steps = false;
+
+  explicit operator bool() const { return bits != 0; }
+  static constexpr FileBlocks of(rapt_type type) {
+    FileBlocks found;
+    with_file_blocks(type, [&]<class B>(B) {
+      found = {B::bits, B::zero, B::inputs, B::bytes, B::group, B::has_offsets, B::has_steps};
+    });
+    return found;
+  }
+};
+
+}  // namespace rapt
