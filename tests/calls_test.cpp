@@ -251,6 +251,7 @@ TEST_CASE("arrays flush against guard pages") {
       if (RowsProblem *const rows = drawn.problem.of_rows()) rows->rows = 1 + n % 3, rows->window = {};
       drawn.layout.offset = {};
       const std::unique_ptr<Call> call = kernel.make(drawn.problem, drawn.layout);
+      if (!call) continue;  // blocks of a file have no such row
       std::vector<std::uint64_t> expected;
       for (const std::string &level : levels) {
         const ForcedIsa forced(level);

@@ -19,33 +19,33 @@ using Byte = std::uint8_t;
 
 struct BlockQ8_0 {
   static constexpr std::size_t elements = 32;
-  static constexpr Format format{RAPT_I8, 32, false, false, RAPT_F16};
+  static constexpr Format format{RAPT_I8, 32, false, false, RAPT_F16, RAPT_Q8_0};
   Byte scale[2], codes[32];
 };
 
 // Low halves of `codes` are inputs 0 to 15, high halves 16 to 31. It is so in all blocks of 32 below.
 struct BlockQ4_0 {
   static constexpr std::size_t elements = 32;
-  static constexpr Format format{RAPT_U4, 32, false, false, RAPT_F16};
+  static constexpr Format format{RAPT_U4, 32, false, false, RAPT_F16, RAPT_Q4_0};
   Byte scale[2], codes[16];
 };
 
 struct BlockQ4_1 {
   static constexpr std::size_t elements = 32;
-  static constexpr Format format{RAPT_U4, 32, true, true, RAPT_F16};
+  static constexpr Format format{RAPT_U4, 32, true, true, RAPT_F16, RAPT_Q4_1};
   Byte scale[2], offset[2], codes[16];
 };
 
 // Bit j of `high` is the fifth bit of input j.
 struct BlockQ5_0 {
   static constexpr std::size_t elements = 32;
-  static constexpr Format format{RAPT_I8, 32, false, false, RAPT_F16};
+  static constexpr Format format{RAPT_I8, 32, false, false, RAPT_F16, RAPT_Q5_0};
   Byte scale[2], high[4], codes[16];
 };
 
 struct BlockQ5_1 {
   static constexpr std::size_t elements = 32;
-  static constexpr Format format{RAPT_I8, 32, false, true, RAPT_F16};
+  static constexpr Format format{RAPT_I8, 32, false, true, RAPT_F16, RAPT_Q5_1};
   Byte scale[2], offset[2], high[4], codes[16];
 };
 
@@ -86,14 +86,14 @@ struct BlockQ3_K {
 // Low halves of codes[32 i] and later are inputs 64 i to 64 i + 31, high halves the 32 inputs after these.
 struct BlockQ4_K {
   static constexpr std::size_t elements = 256;
-  static constexpr Format format{RAPT_U4, 32, true, true};
+  static constexpr Format format{RAPT_U4, 32, true, true, RAPT_F32, RAPT_Q4_K};
   Byte scale[2], offset[2], scales[12], codes[128];
 };
 
 // Codes are as in Q4_K. Input 32 j + k has bit j of high[k] too.
 struct BlockQ5_K {
   static constexpr std::size_t elements = 256;
-  static constexpr Format format{RAPT_I8, 32, false, true};
+  static constexpr Format format{RAPT_I8, 32, false, true, RAPT_F32, RAPT_Q5_K};
   Byte scale[2], offset[2], scales[12], high[32], codes[128];
 };
 
@@ -101,7 +101,7 @@ struct BlockQ5_K {
 // and 2j + 1 of high[32 i + k].
 struct BlockQ6_K {
   static constexpr std::size_t elements = 256;
-  static constexpr Format format{RAPT_I8, 16, false, false};
+  static constexpr Format format{RAPT_I8, 16, false, false, RAPT_F32, RAPT_Q6_K};
   Byte low[128], high[64], scales[16], scale[2];
 };
 

@@ -34,6 +34,7 @@ bool may_be_cache(Tensor root);
 struct Packing {
   rapt_linear_options options;  // of a call, without the shape of x
   std::size_t matrix_bytes;
+  bool has_blocks;  // of the tensor's type, as they are
 };
 
 // Whether a packed buffer packs a tensor of this shape and type: a matrix of weights. It keeps other tensors as they are.

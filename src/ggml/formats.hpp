@@ -18,7 +18,8 @@ struct Format {
   std::size_t group;  // scale_group
   bool zeros;         // w_zeros are needed, and all of them are 0. RAPT_U4 without them has rapt's zero, 8
   bool offsets;       // w_offsets are needed
-  rapt_type scale_type = RAPT_F32;  // the smallest one that has the scales and offsets exactly
+  rapt_type scale_type = RAPT_F32;       // the smallest one that has the scales and offsets exactly
+  rapt_type blocks = RAPT_TYPE_DEFAULT;  // rapt's type of blocks as they are, if it has one
 
   constexpr std::size_t code_bytes(std::size_t inputs) const { return type == RAPT_I8 ? inputs : inputs / 2; }
   constexpr std::size_t groups(std::size_t inputs) const { return inputs / group; }

@@ -36,7 +36,7 @@ rapt_status pack_part(Tensor t, const std::byte *matrix, std::byte *packed, cons
                       std::size_t first, std::size_t rows) {
   rapt_linear_options options = packing.options;
   options.packed_w = 0;
-  if (const std::optional<rapt_type> type = float_type(t->type)) {
+  if (float_type(t->type) || packing.has_blocks) {
     return rapt_linear_pack(matrix + first * t->nb[1], first, rows, &options, packed, packing.matrix_bytes);
   }
   Unpacked unpacked;
@@ -70,8 +70,14 @@ bool is_packable(Tensor t) { return !t->view_src && t->ne[1] > 1 && !is_empty(t)
 
 std::optional<Packing> packing_of(Tensor t) {
   if (!is_packable(t)) return std::nullopt;
-  Packing packing = {layer_of(t), 0};
-  if (const std::optional<Format> format = format_of(t->type)) {
+  Packing packing = {layer_of(t), 0, false};
+  const std::optional<Format> format = format_of(t->type);
+  if (format && format->blocks != RAPT_TYPE_DEFAULT) {
+    packing.has_blocks = true;
+    packing.options.w_type = format->blocks;
+    // As many as in a layer of unpacked weights, which must have the same bits.
+    if (packing.options.arithmetic == RAPT_ARITHMETIC_I8) packing.options.x_group = format->group;
+  } else if (format) {
     packing.options.w_scales = &array;
     packing.options.w_scale_type = format->scale_type;
     if (format->offsets) packing.options.w_offsets = &array;
@@ -124,12 +130,15 @@ void pack(Tensor t, const std::byte *data) {
   }
 }
 
-bool can_unpack_to_file(Tensor t) { return float_type(t->type) || can_repack(t->type); }
+bool can_unpack_to_file(Tensor t) {
+  const std::optional<Packing> packing = packing_of(t);
+  return packing && (float_type(t->type) || packing->has_blocks || can_repack(t->type));
+}
 
 void unpack(Tensor t, std::size_t first, std::size_t rows, std::byte *to) {
   const std::optional<Packing> packing = packing_of(t);
-  if (!packing || !can_unpack_to_file(t)) throw Failure("these weights cannot be unpacked");
-  const std::optional<Format> format = format_of(t->type);
+  if (!can_unpack_to_file(t)) throw Failure("these weights cannot be unpacked");
+  const std::optional<Format> format = packing->has_blocks ? std::nullopt : format_of(t->type);
   const std::size_t inputs = extent(t, 0), groups = format ? format->groups(inputs) : 0;
   rapt_linear_options options = packing->options;
   std::vector<std::uint8_t> codes(format ? format->code_bytes(inputs) : 0);

@@ -2,9 +2,11 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "calls/linear_problems.hpp"
 #include "calls/norm.hpp"
+#include "calls/quantized_values.hpp"
 #include "calls/rope.hpp"
 #include "calls/softmax.hpp"
 #include "calls/vectors.hpp"
@@ -12,6 +14,19 @@
 
 namespace rapt::test {
 namespace {
+
+// Makes some layers of blocks of a file, which have other inputs.
+Problem perhaps_in_blocks(Random &random, Problem problem) {
+  QuantizedProblem &of = std::get<QuantizedProblem>(problem.of);
+  constexpr int first = static_cast<int>(WeightType::q8_0), count = std::size(names_of<WeightType>) - first;
+  if (!random.one_in(3)) return problem;
+  of.weights = static_cast<WeightType>(first + static_cast<int>(random.below(count)));
+  const std::size_t inputs = oracle::size_of_block(file_type_of(of.weights)).inputs;
+  of.cols = (of.cols + inputs - 1) / inputs * inputs;
+  of.scales = of.zeros = of.offsets = of.codebook = false;
+  of.scale_group = 0;
+  return problem;
+}
 
 Problem draw_problem(Random &random, const KernelCase &kernel, std::size_t most) {
   const std::size_t multiplications = 20 * most;
@@ -32,7 +47,8 @@ Problem draw_problem(Random &random, const KernelCase &kernel, std::size_t most)
     case Family::linear:
       return draw_linear_problem(random, multiplications);
     case Family::quantized_linear:
-      return draw_quantized_problem(random, multiplications, std::strstr(kernel.name, "_i8") != nullptr);
+      return perhaps_in_blocks(random, draw_quantized_problem(random, multiplications,
+                                                              std::strstr(kernel.name, "_i8") != nullptr));
     case Family::attention:
     case Family::attention_backward:
       break;

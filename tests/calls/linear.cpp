@@ -32,14 +32,16 @@ struct RowList {
 };
 
 constexpr bool is_4_bits(rapt_type type) { return type == RAPT_I4 || type == RAPT_U4; }
-constexpr bool is_quantized(rapt_type type) { return type == RAPT_I8 || is_4_bits(type); }
+constexpr bool is_in_blocks(rapt_type type) { return type > RAPT_U4; }
+constexpr bool is_quantized(rapt_type type) { return type >= RAPT_I8; }
 
 class LinearCall final : public Call {
  public:
-  // W is uint8_t for quantized weights, whose type is w_type.
+  // W is uint8_t for quantized weights, whose type is w_type. A row of blocks of a file has row_bytes.
   template <class X, class W, class Y>
   struct Types {
     rapt_type w_type;
+    std::size_t row_bytes = 0;
   };
 
   template <class X, class W, class Y>
@@ -77,11 +79,14 @@ class LinearCall final : public Call {
     if (how_.x_rows) x.rows = x_list_.place;
     put_in_order(x, how_.x_order, o_.x_strides);
     x.stride_name = "x_strides";
-    const std::size_t columns = is_4_bits(w_type_) ? (problem.cols + 1) / 2 : problem.cols;
+    const std::size_t columns = types.row_bytes      ? types.row_bytes
+                                : is_4_bits(w_type_) ? (problem.cols + 1) / 2
+                                                     : problem.cols;
     Operand &w = add("w", element_of<W>, {1, 1, outputs, columns}, 1, how_.packed_w ? &plain_w_ : &w_);
     w.missing = how_.packed_w ? RAPT_OK : RAPT_BAD_W;
     w.role = role_of_weights();
-    put_in_order(w, is_4_bits(w_type_) ? MatrixOrder::rows : how_.w_order, weights().w_strides);
+    put_in_order(w, is_4_bits(w_type_) || is_in_blocks(w_type_) ? MatrixOrder::rows : how_.w_order,
+                 weights().w_strides);
     w.stride_name = "w_strides";
     Operand &y = add("y", element_of<Y>, {1, 1, y_list_.rows_of_memory, outputs}, 2, &y_);
     y.role = Role::output;
@@ -134,7 +139,8 @@ class LinearCall final : public Call {
   template <class Scale>
   void add_scales(const QuantizedNumbers &numbers, std::size_t scale_group) {
     rapt_linear_options &of = weights();
-    o_.scale_group = scale_group;
+    o_.scale_group = is_in_blocks(w_type_) && is_short() ? 0 : scale_group;
+    if (is_in_blocks(w_type_)) return;
     if (!numbers.scales.empty())
       add_array<Scale>("w_scales", &of.w_scales, 0, std::span(numbers.scales), role_of_weights());
     if (!numbers.offsets.empty())
@@ -427,7 +433,7 @@ class LinearCall final : public Call {
     limits.field("x_type", o_.x_type);
     limits.field("w_type", o_.w_type);
     limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {8, 99, ~0u});
-    limits.past("w_type", o_.w_type, RAPT_BAD_TYPE, {8, 99, ~0u});
+    limits.past("w_type", o_.w_type, RAPT_BAD_TYPE, {RAPT_Q6_K + 1, 99, ~0u});
     limits.past("y_type", o_.y_type, RAPT_BAD_TYPE, {8, 99, ~0u, RAPT_I8, RAPT_I4, RAPT_U4});
     if (!is_short()) {  // else other types follow from these
       limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {RAPT_I4, RAPT_U4});
@@ -529,6 +535,10 @@ class LinearCall final : public Call {
     } else {
       limits.past("scale_group", o_.scale_group, RAPT_BAD_SCALE_GROUP,
                   {1, 8, 15, 24, 48, 96, 512, std::size_t{1} << 32, SIZE_MAX});
+      if (is_in_blocks(w_type_)) {
+        limits.past("scale_group", o_.scale_group, RAPT_BAD_SCALE_GROUP, {64, 128, 256});
+        limits.past("w_scale_type", o_.w_scale_type, RAPT_BAD_W_SCALES, {RAPT_F32, RAPT_F16});
+      }
       limits.past("w_scale_type", o_.w_scale_type, RAPT_BAD_W_SCALES,
                   {RAPT_F64, RAPT_I8, RAPT_I4, 8, 99, ~0u});
       if (!has_scales_ && !how_.packed_w)
@@ -545,7 +555,10 @@ class LinearCall final : public Call {
     if (!in_i8) {
       limits.past("x_group", o_.x_group, RAPT_BAD_X_GROUP, {32, 512, SIZE_MAX});
     } else {
-      const std::size_t fold = o_.scale_group ? o_.scale_group : 512;
+      const std::size_t fold = w_type_ == RAPT_Q6_K    ? 16
+                               : is_in_blocks(w_type_) ? 32
+                               : o_.scale_group        ? o_.scale_group
+                                                       : 512;
       limits.past("x_group", o_.x_group, RAPT_BAD_X_GROUP,
                   {1, fold - 1, fold + 1, 3 * fold / 2, SIZE_MAX - 1});
     }
@@ -561,13 +574,16 @@ class LinearCall final : public Call {
     limits.at("packed_w", o_.packed_w, {1, -1, 256});
     if (!has_work()) return;
     const std::size_t other_group = o_.scale_group == 64 ? 128 : 64;
-    if (o_.x_group == 0) limits.past("scale_group", o_.scale_group, RAPT_BAD_PACKED, {other_group});
+    const bool are_blocks = is_in_blocks(w_type_);
+    if (o_.x_group == 0 && !are_blocks)
+      limits.past("scale_group", o_.scale_group, RAPT_BAD_PACKED, {other_group});
     if (o_.in_features > 1 && !operand("x").rows)
-      limits.past("in_features", o_.in_features, RAPT_BAD_PACKED, {o_.in_features - 1});
+      limits.past("in_features", o_.in_features, are_blocks ? RAPT_BAD_SHAPE : RAPT_BAD_PACKED,
+                  {o_.in_features - 1});
     if (o_.out_features > 1)
       limits.past("out_features", o_.out_features, RAPT_BAD_PACKED, {o_.out_features - 1});
     for (const rapt_type type : {RAPT_I8, RAPT_I4, RAPT_U4}) {
-      if (type != w_type_ && !is_short())
+      if (type != w_type_ && !is_short() && o_.x_group == 0)
         limits.past("w_type", o_.w_type, RAPT_BAD_PACKED, {static_cast<unsigned>(type)});
     }
     if (has_scales_) {
@@ -638,26 +654,32 @@ std::unique_ptr<Call> make_quantized_call(const Problem &problem, const Layout &
   if ((in_i8 && wanted.codebook) ||
       (!in_i8 && (has_x_of_i8(wanted.types) || wanted.x_group != XGroup::as_weights)))
     return nullptr;  // the problem is another kernel's
+  const oracle::FileType file = file_type_of(wanted.weights);
+  const bool are_blocks = file != oracle::FileType::none;
+  if (are_blocks && wanted.cols % oracle::size_of_block(file).inputs != 0) return nullptr;
   const QuantizedNumbers &numbers = make_quantized(problem);
-  constexpr rapt_type types[] = {RAPT_I8, RAPT_I4, RAPT_U4};
-  const rapt_type type = types[static_cast<int>(wanted.weights)];
+  const rapt_type type = type_of_weights(wanted.weights);
+  const std::size_t row_bytes =
+      are_blocks ? wanted.cols / oracle::size_of_block(file).inputs * oracle::size_of_block(file).bytes : 0;
+  Layout placed = layout;
+  placed.linear.packed_w = placed.linear.packed_w || are_blocks;
   return with_quantized_types(
       wanted.types, [&]<class X, class Y, class Scale>(TypesOfQuantized<X, Y, Scale>) {
-        auto call = std::make_unique<LinearCall>(LinearCall::Types<X, std::uint8_t, Y>{type}, wanted,
-                                                 wanted.outputs, arithmetic, problem.seed, layout);
+        auto call = std::make_unique<LinearCall>(LinearCall::Types<X, std::uint8_t, Y>{type, row_bytes},
+                                                 wanted, wanted.outputs, arithmetic, problem.seed, placed);
         if constexpr (std::is_same_v<X, std::int8_t>) {
           call->template hold_x<X>(numbers.xq);
         } else {
           call->template hold_x<X>(numbers.x);
         }
-        std::vector<std::uint8_t> bytes;
-        for (std::size_t n = 0; n < wanted.outputs; ++n) {
+        std::vector<std::uint8_t> bytes = numbers.blocks;
+        for (std::size_t n = 0; !are_blocks && n < wanted.outputs; ++n) {
           const auto row =
               stored_integers(wanted.weights, std::span(numbers.q).subspan(n * wanted.cols, wanted.cols));
           bytes.insert(bytes.end(), row.begin(), row.end());
         }
         call->hold_w(bytes);
-        call->template add_scales<Scale>(numbers, wanted.scale_group);
+        call->template add_scales<Scale>(numbers, group_of_weights(wanted));
         call->add_x_scales(numbers, in_i8 ? x_group_option(wanted) : 0);
         call->add_bias(numbers.bias);
         call->add_row_scales(numbers.row_scales);

@@ -55,16 +55,45 @@ std::vector<float> make_numbers(const Problem &problem, Random &random, std::siz
   return numbers;
 }
 
+// Draws the bytes of all blocks, of which the halves that scale are finite, and finds what they mean.
+void make_blocks(const Problem &problem, Random &random, QuantizedNumbers &made) {
+  const QuantizedProblem &shape = problem.as<QuantizedProblem>();
+  const oracle::FileType type = file_type_of(shape.weights);
+  const oracle::BlockSize size = oracle::size_of_block(type);
+  const std::size_t count = shape.outputs * shape.cols / size.inputs;
+  const bool is_q6_k = type == oracle::FileType::q6_k;
+  for (std::size_t i = 0; i < count * size.bytes; ++i)
+    made.blocks.push_back(static_cast<std::uint8_t>(problem.input == InputClass::huge ? 255 * random.below(2)
+                                                                                      : random.below(256)));
+  for (std::size_t b = 0; b < count; ++b) {
+    std::uint8_t *const block = &made.blocks[b * size.bytes];
+    for (const std::size_t at : {is_q6_k ? 208U : 0U, 2U}) {
+      if (at == 2 && !oracle::has_offsets(type)) continue;
+      const bool is_special = problem.input == InputClass::specials && random.one_in(20);
+      if (!is_special) block[at + 1] &= 0xaf;  // below 2^-3
+    }
+    for (std::size_t i = 0; i < size.inputs; ++i) {
+      const oracle::BlockElement element = oracle::element_of_block(type, block, i);
+      made.q.push_back(element.integer);
+      if (i % size.group != 0) continue;
+      made.scales.push_back(element.scale);
+      if (oracle::has_offsets(type)) made.offsets.push_back(element.offset);
+    }
+  }
+}
+
 QuantizedNumbers make_new(const Problem &problem) {
   const QuantizedProblem &shape = problem.as<QuantizedProblem>();
   QuantizedNumbers made;
   Random random(problem.seed);
-  const std::size_t fold = shape.scale_group ? shape.scale_group : 512;
-  made.groups = shape.scale_group ? (shape.cols + shape.scale_group - 1) / shape.scale_group : 1;
-  made.x_group = shape.x_group == XGroup::one                             ? fold
-                 : shape.x_group == XGroup::three                         ? 3 * fold
-                 : shape.x_group == XGroup::row || shape.scale_group == 0 ? shape.cols
-                                                                          : shape.scale_group;
+  const bool is_in_blocks = file_type_of(shape.weights) != oracle::FileType::none;
+  const std::size_t group = group_of_weights(shape), fold = group ? group : 512;
+  made.groups = group ? (shape.cols + group - 1) / group : 1;
+  made.x_group = shape.x_group == XGroup::one                 ? fold
+                 : shape.x_group == XGroup::three             ? 3 * fold
+                 : shape.x_group == XGroup::row || group == 0 ? shape.cols
+                 : is_in_blocks                               ? 32
+                                                              : group;
   made.x_group = std::max<std::size_t>(1, std::min(made.x_group, shape.cols));
   made.x_groups = (shape.cols + made.x_group - 1) / made.x_group;
   with_quantized_types(shape.types, [&]<class X, class Y, class Scale>(TypesOfQuantized<X, Y, Scale>) {
@@ -78,17 +107,18 @@ QuantizedNumbers make_new(const Problem &problem) {
     } else {
       made.x = make_x<X>(problem.input, random, shape.rows, shape.cols);
     }
+    if (is_in_blocks) make_blocks(problem, random, made);
     const int least = shape.weights == WeightType::i8 ? -128 : shape.weights == WeightType::i4 ? -8 : 0;
     const std::size_t count = shape.weights == WeightType::i8 ? 256 : 16;
-    for (std::size_t i = 0; i < shape.outputs * shape.cols; ++i) {
+    for (std::size_t i = 0; !is_in_blocks && i < shape.outputs * shape.cols; ++i) {
       const int q = problem.input == InputClass::huge ? (random.one_in(2) ? 0 : static_cast<int>(count) - 1)
                                                       : static_cast<int>(random.below(count));
       made.q.push_back(q + least);
     }
     const std::size_t numbers = shape.outputs * made.groups;
-    if (shape.scales) made.scales = make_numbers<Scale>(problem, random, numbers, 0.1);
-    if (shape.offsets) made.offsets = make_numbers<Scale>(problem, random, numbers, 0.3);
-    for (std::size_t i = 0; shape.zeros && i < numbers; ++i) {
+    if (shape.scales && !is_in_blocks) made.scales = make_numbers<Scale>(problem, random, numbers, 0.1);
+    if (shape.offsets && !is_in_blocks) made.offsets = make_numbers<Scale>(problem, random, numbers, 0.3);
+    for (std::size_t i = 0; shape.zeros && !is_in_blocks && i < numbers; ++i) {
       made.zeros.push_back(static_cast<std::uint8_t>(random.below(random.one_in(4) ? 256 : 16)));
     }
     if (shape.codebook) made.codebook = make_numbers<float>(problem, random, 16, 1);
@@ -101,8 +131,27 @@ QuantizedNumbers make_new(const Problem &problem) {
 
 }  // namespace
 
+oracle::FileType file_type_of(WeightType type) {
+  using oracle::FileType;
+  constexpr FileType types[] = {FileType::none, FileType::none, FileType::none, FileType::q8_0,
+                                FileType::q4_0, FileType::q4_1, FileType::q5_0, FileType::q5_1,
+                                FileType::q4_k, FileType::q5_k, FileType::q6_k};
+  static_assert(std::size(types) == std::size(names_of<WeightType>));
+  return types[static_cast<int>(type)];
+}
+rapt_type type_of_weights(WeightType type) {
+  constexpr rapt_type types[] = {RAPT_I8,   RAPT_I4,   RAPT_U4,   RAPT_Q8_0, RAPT_Q4_0, RAPT_Q4_1,
+                                 RAPT_Q5_0, RAPT_Q5_1, RAPT_Q4_K, RAPT_Q5_K, RAPT_Q6_K};
+  static_assert(std::size(types) == std::size(names_of<WeightType>));
+  return types[static_cast<int>(type)];
+}
+std::size_t group_of_weights(const QuantizedProblem &problem) {
+  const oracle::FileType type = file_type_of(problem.weights);
+  return type == oracle::FileType::none ? problem.scale_group : oracle::size_of_block(type).group;
+}
+
 std::size_t x_group_option(const QuantizedProblem &problem) {
-  const std::size_t fold = problem.scale_group ? problem.scale_group : 512;
+  const std::size_t group = group_of_weights(problem), fold = group ? group : 512;
   switch (problem.x_group) {
     case XGroup::one:
       return fold;
@@ -126,7 +175,7 @@ oracle::QuantizedOutput QuantizedNumbers::output(const QuantizedProblem &problem
           .zeros = of(zeros),
           .codebook = codebook,
           .is_u4 = problem.weights == WeightType::u4,
-          .scale_group = problem.scale_group};
+          .scale_group = group_of_weights(problem)};
 }
 
 oracle::RowOfIntegers QuantizedNumbers::row(const QuantizedProblem &problem, std::size_t r) const {

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "oracle/file_blocks.hpp"
 #include "oracle/quantized_linear.hpp"
 #include "rapt/rapt.h"
 #include "support/elements.hpp"
@@ -18,6 +19,7 @@ struct QuantizedNumbers {
   std::vector<int> xq;                 // in place of x, if the problem has x of i8
   std::vector<float> x_scales;         // [rows][groups of x]
   std::vector<int> q;                  // [outputs][inputs]
+  std::vector<std::uint8_t> blocks;    // of a file, which the integers, scales and offsets follow from
   std::vector<float> scales, offsets;  // [outputs][groups], or empty
   std::vector<std::uint8_t> zeros;
   std::vector<float> codebook, bias, row_scales, add;
@@ -57,6 +59,12 @@ auto with_quantized_types(QuantizedTypes types, F &&f) {
   }
   return f(TypesOfQuantized<float, float, float>());
 }
+
+// Returns the type of blocks of weights that are in such, and that of rapt.h.
+oracle::FileType file_type_of(WeightType type);
+rapt_type type_of_weights(WeightType type);
+// Returns how many inputs share a scale, or 0 for the whole row.
+std::size_t group_of_weights(const QuantizedProblem &problem);
 
 inline bool has_x_of_i8(QuantizedTypes types) {
   return types == QuantizedTypes::i8_f32_f32 || types == QuantizedTypes::i8_f16_bf16;

@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "ggml/block_oracle.hpp"
 #include "ggml/blocks.hpp"
 #include "ggml/halves.hpp"
 #include "ggml/host_types.hpp"
+#include "oracle/file_blocks.hpp"
 #include "support/bits.hpp"
 #include "support/effort.hpp"
 #include "support/random.hpp"
@@ -27,6 +27,7 @@
 namespace rapt::test {
 namespace {
 
+using namespace oracle;
 using namespace rapt_ggml;
 using Bytes = std::vector<std::uint8_t>;
 using Floats = std::vector<float>;
@@ -37,19 +38,28 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 // A type of blocks. The places of halves, and of other bytes that decide scales, are those of the layouts.
 struct Type {
   ggml_type type;
+  FileType file;
   const char *name;
   std::size_t elements, bytes;
   std::vector<std::size_t> halves;  // all of them scales or offsets
 };
 const std::vector<Type> types = {
-    {GGML_TYPE_Q8_0, "Q8_0", 32, 34, {0}},      {GGML_TYPE_Q4_0, "Q4_0", 32, 18, {0}},
-    {GGML_TYPE_Q4_1, "Q4_1", 32, 20, {0, 2}},   {GGML_TYPE_Q5_0, "Q5_0", 32, 22, {0}},
-    {GGML_TYPE_Q5_1, "Q5_1", 32, 24, {0, 2}},   {GGML_TYPE_Q2_K, "Q2_K", 256, 84, {80, 82}},
-    {GGML_TYPE_Q3_K, "Q3_K", 256, 110, {108}},  {GGML_TYPE_Q4_K, "Q4_K", 256, 144, {0, 2}},
-    {GGML_TYPE_Q5_K, "Q5_K", 256, 176, {0, 2}}, {GGML_TYPE_Q6_K, "Q6_K", 256, 210, {208}},
-    {GGML_TYPE_IQ4_NL, "IQ4_NL", 32, 18, {0}},  {GGML_TYPE_IQ4_XS, "IQ4_XS", 256, 136, {0}},
-    {GGML_TYPE_MXFP4, "MXFP4", 32, 17, {}},     {GGML_TYPE_NVFP4, "NVFP4", 64, 36, {}},
-    {GGML_TYPE_TQ1_0, "TQ1_0", 256, 54, {52}},  {GGML_TYPE_TQ2_0, "TQ2_0", 256, 66, {64}},
+    {GGML_TYPE_Q8_0, FileType::q8_0, "Q8_0", 32, 34, {0}},
+    {GGML_TYPE_Q4_0, FileType::q4_0, "Q4_0", 32, 18, {0}},
+    {GGML_TYPE_Q4_1, FileType::q4_1, "Q4_1", 32, 20, {0, 2}},
+    {GGML_TYPE_Q5_0, FileType::q5_0, "Q5_0", 32, 22, {0}},
+    {GGML_TYPE_Q5_1, FileType::q5_1, "Q5_1", 32, 24, {0, 2}},
+    {GGML_TYPE_Q2_K, FileType::q2_k, "Q2_K", 256, 84, {80, 82}},
+    {GGML_TYPE_Q3_K, FileType::q3_k, "Q3_K", 256, 110, {108}},
+    {GGML_TYPE_Q4_K, FileType::q4_k, "Q4_K", 256, 144, {0, 2}},
+    {GGML_TYPE_Q5_K, FileType::q5_k, "Q5_K", 256, 176, {0, 2}},
+    {GGML_TYPE_Q6_K, FileType::q6_k, "Q6_K", 256, 210, {208}},
+    {GGML_TYPE_IQ4_NL, FileType::iq4_nl, "IQ4_NL", 32, 18, {0}},
+    {GGML_TYPE_IQ4_XS, FileType::iq4_xs, "IQ4_XS", 256, 136, {0}},
+    {GGML_TYPE_MXFP4, FileType::mxfp4, "MXFP4", 32, 17, {}},
+    {GGML_TYPE_NVFP4, FileType::nvfp4, "NVFP4", 64, 36, {}},
+    {GGML_TYPE_TQ1_0, FileType::tq1_0, "TQ1_0", 256, 54, {52}},
+    {GGML_TYPE_TQ2_0, FileType::tq2_0, "TQ2_0", 256, 66, {64}},
 };
 
 template <class Body>
@@ -164,7 +174,7 @@ TEST_CASE("decoded blocks have the numbers of the layouts, for every scale") {
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < y.size(); ++i) {
       const BlockElement element =
-          element_of_block(type.type, &row[i / type.elements * type.bytes], i % type.elements);
+          element_of_block(type.file, &row[i / type.elements * type.bytes], i % type.elements);
       wrong += y[i] != element.number() && !(std::isnan(y[i]) && std::isnan(element.number()));
     }
     CHECK(wrong == 0);
@@ -182,7 +192,7 @@ TEST_CASE("decoded blocks have the bits of the host's own function") {
     host_type(type.type).to_float(row.data(), host.data(), static_cast<std::int64_t>(host.size()));
     for (std::size_t i = 0; i < y.size(); ++i) {
       const BlockElement element =
-          element_of_block(type.type, &row[i / type.elements * type.bytes], i % type.elements);
+          element_of_block(type.file, &row[i / type.elements * type.bytes], i % type.elements);
       fused[i] = std::fma(static_cast<float>(element.integer), element.scale, element.offset);
     }
     const std::size_t wrong = differences(y, host);
@@ -442,7 +452,7 @@ TEST_CASE("each element gets the code nearest to the unrounded scale's, and scal
         double step = want.step, product = 0, square = 0;
         for (std::size_t i = 0; i < 32; ++i) {
           const double number = double{x[block * 32 + i]};
-          const BlockElement element = element_of_block(type.type, &row[block * type.bytes], i);
+          const BlockElement element = element_of_block(type.file, &row[block * type.bytes], i);
           const double y = (number - want.offset) / want.step, integer = element.integer;
           not_nearest += std::abs(integer - y) > std::abs(nearest_integer(type.type, y) - y) + 0x1p-14;
           product += number * number * number * integer;
@@ -450,7 +460,7 @@ TEST_CASE("each element gets the code nearest to the unrounded scale's, and scal
         }
         if (type.type == GGML_TYPE_IQ4_NL) step = product / square;
         for (std::size_t i = 0; i < 32; ++i) {
-          const BlockElement element = element_of_block(type.type, &row[block * type.bytes], i);
+          const BlockElement element = element_of_block(type.file, &row[block * type.bytes], i);
           const double number = double{x[block * 32 + i]}, scale = double{element.scale};
           wrong_scale += std::abs(scale - step) > rounding_of_half(step) + std::abs(step) * 0x1p-18;
           wrong_offset += std::abs(double{element.offset} - want.offset) > rounding_of_half(want.offset);
