@@ -281,9 +281,31 @@ TEST_CASE("linear layers") {
       {"rows=3 n=70 outputs=67 weights=u4 zeros", "workspace=w_zeros+0", RAPT_BAD_WORKSPACE},
       {"rows=3 n=70 outputs=67 offsets", "workspace=w_offsets+0", RAPT_BAD_WORKSPACE},
   };
+  const Edge of_blocks[] = {
+      {"rows=3 n=512 outputs=67 weights=q4_k", "", RAPT_OK},
+      {"rows=3 n=512 outputs=67 weights=q4_k", "packed_w=0", RAPT_BAD_TYPE},
+      {"rows=3 n=512 outputs=67 weights=q4_k", "w_type=14", RAPT_BAD_PACKED},
+      {"rows=3 n=512 outputs=67 weights=q6_k", "w_type=16", RAPT_BAD_TYPE},
+      {"rows=3 n=512 outputs=67 weights=q4_k", "x_type=8", RAPT_BAD_TYPE},
+      {"rows=3 n=512 outputs=67 weights=q4_k", "y_type=13", RAPT_BAD_TYPE},
+      {"rows=3 n=512 outputs=67 weights=q4_k", "in_features=256", RAPT_BAD_PACKED},
+      {"rows=3 n=512 outputs=67 weights=q4_k", "in_features=480", RAPT_BAD_SHAPE},
+      {"rows=3 n=96 outputs=67 weights=q8_0", "in_features=80", RAPT_BAD_SHAPE},
+      {"rows=3 n=512 outputs=67 weights=q4_k", "scale_group=32", RAPT_OK},
+      {"rows=3 n=512 outputs=67 weights=q4_k", "scale_group=16", RAPT_BAD_SCALE_GROUP},
+      {"rows=3 n=512 outputs=67 weights=q6_k", "scale_group=16", RAPT_OK},
+      {"rows=3 n=512 outputs=67 weights=q6_k", "scale_group=32", RAPT_BAD_SCALE_GROUP},
+      {"rows=3 n=512 outputs=67 weights=q5_0", "w_scale_type=3", RAPT_BAD_W_SCALES},
+      {"rows=3 n=512 outputs=67 weights=q5_0", "w_scales=some", RAPT_BAD_W_SCALES},
+      {"rows=3 n=512 outputs=67 weights=q4_k", "w_offsets=some", RAPT_BAD_W_OFFSETS},
+      {"rows=3 n=512 outputs=67 weights=q4_0", "w_zeros=some", RAPT_BAD_W_ZEROS},
+      {"rows=3 n=512 outputs=67 weights=q4_0", "w_codebook=some", RAPT_BAD_W_CODEBOOK},
+      {"rows=3 n=512 outputs=67 weights=q4_0", "w_strides.row=288", RAPT_BAD_W_STRIDES},
+  };
   for (const char *kernel : {"linear_quantized", "linear_in_i8"}) {
     expect(kernel, of_all);
     expect(kernel, of_quantized);
+    expect(kernel, of_blocks);
   }
   expect("linear_quantized",
          {{"rows=3 n=70 outputs=67 weights=u4 codebook", "", RAPT_OK},
