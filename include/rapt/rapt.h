@@ -133,44 +133,44 @@ enum rapt_status {
   RAPT_BAD_OPTIONS,          /**< options is null */
   RAPT_BAD_HEADS,            /**< q_heads is not a multiple of kv_heads */
   RAPT_BAD_DIM,              /**< qk_dim or v_dim is 0 or too large */
-  RAPT_BAD_SHAPE,            /**< batch, q_heads, heads, head_dim or in_features is 0 */
-  RAPT_BAD_TYPE,             /**< this version lacks the element type, or a given range has another one */
-  RAPT_BAD_ARITHMETIC,       /**< the element types do not have that arithmetic */
-  RAPT_BAD_KV_SCALES,        /**< k_scales, v_scales or scale_group do not go with the types */
-  RAPT_BAD_Q_STRIDES,        /**< a stride of q is 0 or negative */
-  RAPT_BAD_K_STRIDES,        /**< a stride of k is 0 or negative */
-  RAPT_BAD_V_STRIDES,        /**< a stride of v is 0 or negative */
-  RAPT_BAD_OUT_STRIDES,      /**< the strides of out let two of its rows overlap */
-  RAPT_BAD_LSE_STRIDES,      /**< the strides of lse let two elements coincide, or are set without lse */
-  RAPT_BAD_BIAS_STRIDES,     /**< a stride of bias is 0 or negative, or set without a bias */
-  RAPT_BAD_MASK_STRIDES,     /**< a stride of mask is 0 or negative, or set without a mask */
-  RAPT_BAD_QUERY_SCALES,     /**< a stride of query_scales is 0 or negative, or set without query_scales */
-  RAPT_BAD_CAUSAL,           /**< causal is not one of rapt_causal */
-  RAPT_BAD_CAUSAL_OFFSET,    /**< causal_offset without RAPT_CAUSAL_OFFSET, or beyond 2^60 */
-  RAPT_BAD_KV_LENGTHS,       /**< an entry of kv_lengths is negative or larger than kv_len */
-  RAPT_BAD_OFFSETS,          /**< q_offsets or kv_offsets decrease, or exceed q_len or kv_len in a sequence */
-  RAPT_BAD_BLOCK_TABLE,      /**< a page number is negative, the table too narrow, or kv_offsets also set */
-  RAPT_BAD_PAGE_SIZE,        /**< page_size is not a multiple of 16, 0 with block_table, or set without it */
-  RAPT_BAD_PACKED_KEYS,      /**< packed_keys with kv_offsets, or with pages of no multiple of 64 keys */
-  RAPT_BAD_PARTIALS,         /**< partials is null */
-  RAPT_BAD_WORKSPACE,        /**< workspace is null, too small, or overlaps another array */
-  RAPT_BAD_TASKS,            /**< first is above last, or last above the number of tasks */
-  RAPT_BAD_GRADIENTS,        /**< gradients is null, or its size is not that of the struct in a release */
-  RAPT_BAD_LSE,              /**< options->lse is null */
-  RAPT_BAD_DOUT,             /**< dout is null */
-  RAPT_BAD_DQ,               /**< dq is null */
-  RAPT_BAD_DK,               /**< dk is null */
-  RAPT_BAD_DV,               /**< dv is null */
-  RAPT_BAD_DOUT_STRIDES,     /**< a stride of dout is 0 or negative */
-  RAPT_BAD_DQ_STRIDES,       /**< the strides of dq let two of its rows overlap */
-  RAPT_BAD_DK_STRIDES,       /**< the strides of dk let two of its rows overlap */
-  RAPT_BAD_DV_STRIDES,       /**< the strides of dv let two of its rows overlap */
-  RAPT_BAD_DBIAS,            /**< dbias without a bias, or bias_strides let two of its rows partly overlap */
-  RAPT_BAD_DSINKS,           /**< dsinks without sinks */
-  RAPT_BAD_W,                /**< w is null */
-  RAPT_BAD_X_STRIDES,        /**< a stride of x is 0 or negative */
-  RAPT_BAD_W_STRIDES,        /**< a stride of w is 0 or negative, set with packed w, or too small to unpack */
-  RAPT_BAD_ADD,              /**< add_type or add_stride without add, or add_stride smaller than a row */
+  RAPT_BAD_SHAPE, /**< batch, q_heads, heads, head_dim or in_features is 0, or no whole blocks of a file */
+  RAPT_BAD_TYPE,  /**< this version lacks the element type, or a given range has another one */
+  RAPT_BAD_ARITHMETIC,    /**< the element types do not have that arithmetic */
+  RAPT_BAD_KV_SCALES,     /**< k_scales, v_scales or scale_group do not go with the types */
+  RAPT_BAD_Q_STRIDES,     /**< a stride of q is 0 or negative */
+  RAPT_BAD_K_STRIDES,     /**< a stride of k is 0 or negative */
+  RAPT_BAD_V_STRIDES,     /**< a stride of v is 0 or negative */
+  RAPT_BAD_OUT_STRIDES,   /**< the strides of out let two of its rows overlap */
+  RAPT_BAD_LSE_STRIDES,   /**< the strides of lse let two elements coincide, or are set without lse */
+  RAPT_BAD_BIAS_STRIDES,  /**< a stride of bias is 0 or negative, or set without a bias */
+  RAPT_BAD_MASK_STRIDES,  /**< a stride of mask is 0 or negative, or set without a mask */
+  RAPT_BAD_QUERY_SCALES,  /**< a stride of query_scales is 0 or negative, or set without query_scales */
+  RAPT_BAD_CAUSAL,        /**< causal is not one of rapt_causal */
+  RAPT_BAD_CAUSAL_OFFSET, /**< causal_offset without RAPT_CAUSAL_OFFSET, or beyond 2^60 */
+  RAPT_BAD_KV_LENGTHS,    /**< an entry of kv_lengths is negative or larger than kv_len */
+  RAPT_BAD_OFFSETS,       /**< q_offsets or kv_offsets decrease, or exceed q_len or kv_len in a sequence */
+  RAPT_BAD_BLOCK_TABLE,   /**< a page number is negative, the table too narrow, or kv_offsets also set */
+  RAPT_BAD_PAGE_SIZE,     /**< page_size is not a multiple of 16, 0 with block_table, or set without it */
+  RAPT_BAD_PACKED_KEYS,   /**< packed_keys with kv_offsets, or with pages of no multiple of 64 keys */
+  RAPT_BAD_PARTIALS,      /**< partials is null */
+  RAPT_BAD_WORKSPACE,     /**< workspace is null, too small, or overlaps another array */
+  RAPT_BAD_TASKS,         /**< first is above last, or last above the number of tasks */
+  RAPT_BAD_GRADIENTS,     /**< gradients is null, or its size is not that of the struct in a release */
+  RAPT_BAD_LSE,           /**< options->lse is null */
+  RAPT_BAD_DOUT,          /**< dout is null */
+  RAPT_BAD_DQ,            /**< dq is null */
+  RAPT_BAD_DK,            /**< dk is null */
+  RAPT_BAD_DV,            /**< dv is null */
+  RAPT_BAD_DOUT_STRIDES,  /**< a stride of dout is 0 or negative */
+  RAPT_BAD_DQ_STRIDES,    /**< the strides of dq let two of its rows overlap */
+  RAPT_BAD_DK_STRIDES,    /**< the strides of dk let two of its rows overlap */
+  RAPT_BAD_DV_STRIDES,    /**< the strides of dv let two of its rows overlap */
+  RAPT_BAD_DBIAS,         /**< dbias without a bias, or bias_strides let two of its rows partly overlap */
+  RAPT_BAD_DSINKS,        /**< dsinks without sinks */
+  RAPT_BAD_W,             /**< w is null */
+  RAPT_BAD_X_STRIDES,     /**< a stride of x is 0 or negative */
+  RAPT_BAD_W_STRIDES,     /**< a stride of w is 0 or negative, set with packed w, or too small to unpack */
+  RAPT_BAD_ADD,           /**< add_type or add_stride without add, or add_stride smaller than a row */
   RAPT_BAD_PACKED, /**< packed is null, too small, damaged, another layer's; first_output no multiple of 64 */
   RAPT_BAD_SCALE_GROUP,      /**< scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
   RAPT_BAD_W_SCALES,         /**< w_scales or w_scale_type do not go with the types, or with packed weights */
@@ -283,7 +283,7 @@ enum rapt_type {
   RAPT_I4,               /**< -8 to 7, two to a byte: only weights of linear layers */
   RAPT_U4,               /**< 0 to 15, two to a byte: only weights of linear layers */
 
-  /* Blocks of weights as they lie in GGUF files: only weights of linear layers that are packed. */
+  /* Blocks of weights as they lie in GGUF files: only weights of linear layers, which rapt_linear_pack() takes. */
   RAPT_Q8_0, /**< 32 inputs in 34 bytes */
   RAPT_Q4_0, /**< 32 inputs in 18 bytes */
   RAPT_Q4_1, /**< 32 inputs in 20 bytes */
@@ -1240,6 +1240,24 @@ typedef struct rapt_matrix_strides {
  * the integers xq[k] and scales xs that rapt_quantize_rows gives for RAPT_I8 and groups of x_group inputs. x
  * may also have RAPT_I8 and x_scales: it is that function's result, whose arithmetic is I8.
  *
+ * Blocks of files. w may have a type from RAPT_Q8_0 on. Then a row of w is in_features / n blocks of n inputs, as they lie in
+ * a GGUF file, and w_strides are {bytes, 1}; {0, 0} is rows without gaps. rapt_linear_pack() takes them as they are, and
+ * rapt_linear_unpack() gives the same bytes back. Only packed ones are multiplied: else they are RAPT_BAD_TYPE. Blocks
+ * have their scales and offsets in them. d and m are the block's numbers of f16, and s and b its integers; products are
+ * exact in f32:
+ *
+ * ~~~
+ *   type                  n    scale_group   scale   zero          offset
+ *   Q8_0, Q4_0, Q5_0      32   32            d       0, 8, 16
+ *   Q4_1, Q5_1            32   32            d       0             m
+ *   Q4_K, Q5_K            256  32            d s     0             -(m b)
+ *   Q6_K                  256  16            d s     32
+ * ~~~
+ *
+ * in_features must be a multiple of n, else it is RAPT_BAD_SHAPE. scale_group is as in the table, or 0, which means the same.
+ * In RAPT_ARITHMETIC_I8, x_group of 0 is 32. An output has the bits that it has with the same integers, scales and offsets in
+ * arrays. Packed blocks take at most 1.03 times the bytes of the file.
+ *
  * Gradients are linear layers too, with other strides. With g the gradient of y, [rows][out_features]:
  * ~~~
  *   of x     x = g, w = W with w_strides {1, in_features}: in_features outputs of out_features inputs
@@ -1308,7 +1326,8 @@ typedef struct rapt_linear_options {
   const size_t *y_rows; /**< [rows]: row r of the call is row y_rows[r] of y and add. Null: r */
 
   /* Quantized weights. These fields are null or 0 with float weights. */
-  size_t scale_group;   /**< 16, 32, 64, 128 or 256 inputs share a scale; 0: a row, in groups of 512 */
+  size_t
+      scale_group; /**< 16, 32, 64, 128 or 256 inputs share a scale; 0: a row, in groups of 512, or the block's */
   const void *w_scales; /**< [out_features][groups] of w_scale_type; null: 1 */
   /** [out_features][groups], each from 0 to 255: RAPT_U4 without codebook; null: 8. RAPT_I8 and RAPT_I4 have the
    * zero 0. */
@@ -1318,7 +1337,7 @@ typedef struct rapt_linear_options {
   const float *w_codebook; /**< [16] in F32 with RAPT_U4, or null */
 
   /** RAPT_ARITHMETIC_I8. x_group inputs of x share a scale: a multiple of scale_group, or of 512 if that is 0,
-   * or SIZE_MAX for the row. 0: as many as scale_group, or the row if that is 0. */
+   * or SIZE_MAX for the row. 0: as many as scale_group, or the row if that is 0; 32 with blocks of a file. */
   size_t x_group;
   /** x of RAPT_I8: [rows of x][groups of x_group]; row numbers as in x. Where x_strides repeats a row, its numbers
    * still count: every row has scales of its own. */

@@ -65,7 +65,8 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_DIM:
       return "options->qk_dim or options->v_dim is 0 or too large";
     case RAPT_BAD_SHAPE:
-      return "options->batch, q_heads, heads, head_dim or in_features is 0";
+      return "options->batch, q_heads, heads, head_dim or in_features is 0, or in_features is no multiple of the inputs "
+             "of a file's block";
     case RAPT_BAD_TYPE:
       return "the element types of the arrays do not go together, or are not those of the ranges";
     case RAPT_BAD_ARITHMETIC:
