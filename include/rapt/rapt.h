@@ -291,7 +291,9 @@ enum rapt_type {
   RAPT_Q5_1, /**< 32 inputs in 24 bytes */
   RAPT_Q4_K, /**< 256 inputs in 144 bytes */
   RAPT_Q5_K, /**< 256 inputs in 176 bytes */
-  RAPT_Q6_K  /**< 256 inputs in 210 bytes */
+  RAPT_Q6_K, /**< 256 inputs in 210 bytes */
+  RAPT_Q2_K, /**< 256 inputs in 84 bytes */
+  RAPT_Q3_K  /**< 256 inputs in 110 bytes */
 };
 typedef enum rapt_type rapt_type;
 
@@ -1252,11 +1254,13 @@ typedef struct rapt_matrix_strides {
  *   Q4_1, Q5_1            32   32            d       0             m
  *   Q4_K, Q5_K            256  32            d s     0             -(m b)
  *   Q6_K                  256  16            d s     32
+ *   Q2_K                  256  16            d s     0             -(m b)
+ *   Q3_K                  256  16            d s     4
  * ~~~
  *
  * in_features must be a multiple of n, else it is RAPT_BAD_SHAPE. scale_group is as in the table, or 0, which means the same.
  * In RAPT_ARITHMETIC_I8, x_group of 0 is 32. An output has the bits that it has with the same integers, scales and offsets in
- * arrays. Packed blocks take at most 1.03 times the bytes of the file.
+ * arrays. Packed blocks take at most 1.03 times the bytes of the file, and Q3_K 1.04 times.
  *
  * Gradients are linear layers too, with other strides. With g the gradient of y, [rows][out_features]:
  * ~~~

@@ -110,7 +110,7 @@ class SignedGroups : public CodeGroups<RowsByAmx> {
   [[gnu::noinline, gnu::flatten]] void to_bytes(const std::uint8_t *codes, std::size_t inputs, char zero) {
     const __m512i zeros = _mm512_set1_epi8(zero);
     std::int8_t *to = bytes_;
-    for (std::size_t k = 0; k < inputs; k += Kind::inputs, codes += Kind::planes * (4 * block)) {
+    for (std::size_t k = 0; k < inputs; k += Kind::inputs, codes += Kind::bytes) {
       unroll<Kind::inputs / 4>([&](auto q) RAPT_INNER {
         for (std::size_t i = 0; i < 4 * block; i += amx_row_bytes) {
           const __m512i quad = Kind::template quad<CodeSimd, q>(codes + i);

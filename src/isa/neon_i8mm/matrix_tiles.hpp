@@ -147,7 +147,7 @@ class MatrixCodes : public CodeGroups<MatrixRows> {
   template <class Kind>
   [[gnu::noinline, gnu::flatten]] static void order(const std::uint8_t *codes, std::size_t inputs,
                                                     std::uint8_t *to) {
-    for (std::size_t k = 0; k < inputs; k += Kind::inputs, codes += Kind::planes * (4 * block)) {
+    for (std::size_t k = 0; k < inputs; k += Kind::inputs, codes += Kind::bytes) {
       unroll<Kind::inputs / 8>([&](auto e) RAPT_INNER {
         unroll<block / 4>([&](std::size_t i) RAPT_INNER {
           store(to + 32 * i, Kind::template quad<I8mmCodes, 2 * e>(codes + 16 * i),
