@@ -54,8 +54,8 @@ class PackedFileBlocks {
   // Calls f(address of an output's words, input of the unit, input of the file's block b).
   template <class F>
   static void each_code(std::size_t n, std::size_t b, char *to, F f) {
-    auto *words =
-        reinterpret_cast<std::uint8_t *>(to) + b * (File::inputs / unit.inputs) * unit.bytes() + 4 * n;
+    auto *words = reinterpret_cast<std::uint8_t *>(to) + b * (File::inputs / unit.inputs) * unit.bytes() +
+                  unit.words_of(n);
     for (std::size_t i = 0; i < File::inputs; i += unit.inputs, words += unit.bytes()) {
       for (std::size_t k = 0; k < unit.inputs; ++k) f(words, k, i + k);
     }

@@ -11,7 +11,7 @@
 // little-endian. A wrong size in the header would lead past the end of the memory, so a check number finds damage.
 // A block has
 //
-//   codes     [units][planes][64][4]: see code_unit.hpp
+//   codes     [units]: see code_unit.hpp
 //   scales    [groups][64], if given
 //   offsets   [groups][64], if given
 //   zeros     [groups][64], if given
@@ -120,7 +120,7 @@ class QuantizedWeights {
   // These functions return addresses in packed weights. That of codes is of the unit with the input.
   const std::uint8_t *codes(std::size_t output, std::size_t input) const {
     return reinterpret_cast<const std::uint8_t *>(of_block(output)) + codes_before(input) +
-           output % block * 4;
+           unit_.words_of(output % block);
   }
   const char *packed_codebook() const { return w_ + sizeof(PackedHeader); }
   const char *packed_scales(std::size_t output, std::size_t group) const {

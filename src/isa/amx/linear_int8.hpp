@@ -113,7 +113,7 @@ class SignedGroups : public CodeGroups<RowsByAmx> {
     for (std::size_t k = 0; k < inputs; k += Kind::inputs, codes += Kind::bytes) {
       unroll<Kind::inputs / 4>([&](auto q) RAPT_INNER {
         for (std::size_t i = 0; i < 4 * block; i += amx_row_bytes) {
-          const __m512i quad = Kind::template quad<CodeSimd, q>(codes + i);
+          const __m512i quad = Kind::template quad<CodeSimd, q>(codes + Kind::words_of(i / 4));
           _mm512_store_si512(to + q * (4 * block) + i, _mm512_sub_epi8(quad, zeros));
         }
       });

@@ -150,8 +150,8 @@ class MatrixCodes : public CodeGroups<MatrixRows> {
     for (std::size_t k = 0; k < inputs; k += Kind::inputs, codes += Kind::bytes) {
       unroll<Kind::inputs / 8>([&](auto e) RAPT_INNER {
         unroll<block / 4>([&](std::size_t i) RAPT_INNER {
-          store(to + 32 * i, Kind::template quad<I8mmCodes, 2 * e>(codes + 16 * i),
-                Kind::template quad<I8mmCodes, 2 * e + 1>(codes + 16 * i));
+          store(to + 32 * i, Kind::template quad<I8mmCodes, 2 * e>(codes + Kind::words_of(4 * i)),
+                Kind::template quad<I8mmCodes, 2 * e + 1>(codes + Kind::words_of(4 * i)));
         });
         to += 8 * block;
       });

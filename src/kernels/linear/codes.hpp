@@ -22,12 +22,14 @@ RAPT_INNER inline CodeWords load_words(const std::uint8_t *codes) {
 //   inputs, bytes            of a unit
 //   groups                   of the sum in a unit, if a unit is larger than a group; else 1
 //   whole_units              whether a layer has no part of a unit
+//   words_of(n)              the byte of a unit where the words of output n begin
 //   quad<Quads, q>(codes)    the codes of inputs 4q to 4q + 3 of a unit for a vector of outputs, whose words of the first
 //                            plane are at `codes` (integer_tiles.hpp)
 struct CodesOfBytes {
   using Element = std::uint8_t;
   static constexpr std::size_t inputs = 4, bytes = 4 * rapt::linear_block, groups = 1;
   static constexpr bool whole_units = false;
+  static constexpr std::size_t words_of(std::size_t n) { return 4 * n; }
 
   template <class Quads, std::size_t>
   RAPT_INNER static CodeWords quad(const std::uint8_t *codes) {
@@ -38,6 +40,7 @@ struct CodesOfHalves {
   using Element = std::uint8_t;
   static constexpr std::size_t inputs = 8, bytes = 4 * rapt::linear_block, groups = 1;
   static constexpr bool whole_units = false;
+  static constexpr std::size_t words_of(std::size_t n) { return 4 * n; }
 
   template <class Quads, std::size_t q>
   RAPT_INNER static CodeWords quad(const std::uint8_t *codes) {
@@ -58,6 +61,7 @@ struct CodesInPlanes {
   static constexpr std::size_t inputs = unit.inputs, bytes = unit.bytes();
   static constexpr std::size_t groups = bits == 3 ? 2 : 1;  // Q3_K has groups of 16 inputs
   static constexpr bool whole_units = true;
+  static constexpr std::size_t words_of(std::size_t n) { return unit.words_of(n); }
 
   template <class Quads, std::size_t q>
   RAPT_INNER static CodeWords quad(const std::uint8_t *codes) {
@@ -69,7 +73,7 @@ struct CodesInPlanes {
       return some_bits<unit.low, 0, static_cast<int>(unit.low * (q % quads))>(words);
     }();
     if constexpr (unit.more == 0) return low;
-    return low | some_bits<unit.more, unit.low, up>(load_words(codes + bytes - unit.plane));
+    return low | some_bits<unit.more, unit.low, up>(load_words(codes + (unit.planes - 1) * unit.plane));
   }
 
  private:

@@ -64,7 +64,7 @@ struct IntegerTiles : TileTraits {
     constexpr std::size_t vectors = vectors_of(rows), together = vectors < 4 ? vectors : 4;
     for (std::size_t v = 0; v < block; v += vectors * S::width) {
       const typename Quads::X *x = tile.x;
-      const std::uint8_t *codes = tile.w + v * 4;
+      const std::uint8_t *codes = tile.w + Weights::words_of(v);
       if (first) ScaledTerms::clear<rows, vectors>(v, tile.sums);
       PassOfPrefetch<16> prefetch(fetch, inputs);
       for (std::size_t begin = 0, first_group = 0; begin < inputs; first_group += Weights::groups) {
@@ -84,7 +84,7 @@ struct IntegerTiles : TileTraits {
               unroll<quads>([&](auto q) RAPT_INNER {
                 typename Quads::Weights weights[together];
                 unroll<together>([&](std::size_t j) RAPT_INNER {
-                  const std::uint8_t *const at = codes + (part * together + j) * S::width * 4;
+                  const std::uint8_t *const at = codes + Weights::words_of((part * together + j) * S::width);
                   weights[j] = Quads::weights(Weights::template quad<Quads, h * quads + q>(at));
                 });
                 const typename Quads::template Quad<rows> quad(x + q * (4 * rows));

@@ -53,7 +53,8 @@ struct NumberTiles : TileTraits {
             add_products<A>(row, weight, sum);
           }
         } else {
-          add_codes<Weights>(tile.w + v * 4, begin, end, terms, g * block + v, row, prefetch, sum);
+          add_codes<Weights>(tile.w + Weights::words_of(v), begin, end, terms, g * block + v, row, prefetch,
+                             sum);
           row += rows * (end - begin);
         }
         batch scale[vectors];
@@ -76,7 +77,7 @@ struct NumberTiles : TileTraits {
       const auto add_from = [&](auto first) RAPT_INNER {
         unroll<together>([&](auto h) RAPT_INNER {
           unroll<vectors>([&](std::size_t j) RAPT_INNER {
-            weight[j] = number_in_planes<Codes, Kind, first + h>(codes + j * S::width * 4,
+            weight[j] = number_in_planes<Codes, Kind, first + h>(codes + Kind::words_of(j * S::width),
                                                                  S::load(terms.zeros + at + j * S::width));
           });
           add_products<A>(row, weight, sum);
@@ -104,7 +105,8 @@ struct NumberTiles : TileTraits {
       row += rows;
     };
     const auto load = [&]() RAPT_INNER {
-      unroll<vectors>([&](std::size_t j) RAPT_INNER { words[j] = load_words(codes + j * S::width * 4); });
+      unroll<vectors>([&](std::size_t j)
+                          RAPT_INNER { words[j] = load_words(codes + Kind::words_of(j * S::width)); });
       codes += 4 * block;
     };
     for (; end - k >= Kind::inputs; k += Kind::inputs) {

@@ -118,9 +118,9 @@ class NumberGroups {
           zero[i] = S::load(groups_.zero_numbers() + g * block + v + i * S::width);
         });
         for (std::size_t k = begin; k < end; k += Kind::inputs) {
-          const std::uint8_t *const from = codes + k / Kind::inputs * Kind::bytes + v * 4;
+          const std::uint8_t *const from = codes + k / Kind::inputs * Kind::bytes + Kind::words_of(v);
           unroll<vectors>([&](std::size_t i) RAPT_INNER {
-            const std::uint8_t *const at = from + i * S::width * 4;
+            const std::uint8_t *const at = from + Kind::words_of(i * S::width);
             unroll<Kind::inputs>([&](auto j) RAPT_INNER {
               batch number;
               if constexpr (Kind::whole_units) {
