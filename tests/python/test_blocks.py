@@ -23,7 +23,7 @@ def f16(block: Array, at: int) -> Any:
     return block[at : at + 2].view("<f2")[0].astype(F32)
 
 
-def halves(qs: Array) -> Array:
+def halves(qs: Array) -> Any:
     return np.concatenate([qs & 15, qs >> 4]).astype(int)
 
 
