@@ -1,12 +1,15 @@
 // Tests that linear() of rapt.hpp gives the results of rapt_linear, and that it refuses ranges that are too short
-// by one element, and packed weights that are damaged.
+// by one element, and packed weights that are damaged. So do linear_pack() and linear_unpack().
 #include <doctest/doctest.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <rapt/rapt.hpp>
 #include <type_traits>
 #include <vector>
+
+#include "oracle/file_blocks.hpp"
 
 namespace rapt::test {
 namespace {
@@ -29,6 +32,8 @@ std::vector<T> elements(std::size_t count, std::size_t seed) {
     const std::size_t number = (i * 31 + seed) % 37;
     if constexpr (std::is_same_v<T, f16>) {
       made[i] = f16::from_bits(static_cast<std::uint16_t>(0x3c00 + 16 * number));
+    } else if constexpr (std::is_same_v<T, std::uint16_t>) {
+      made[i] = static_cast<std::uint16_t>(0x3f80 + number);
     } else {
       made[i] = static_cast<T>(number) / 8 - 2;
     }
@@ -47,7 +52,7 @@ Bytes workspace_of(const rapt_linear_options &o) {
 template <class W>
 Bytes packed(const W &w, const rapt_linear_options &o) {
   Bytes bytes(linear_packed_length<float>(o));
-  REQUIRE(rapt_linear_pack(w.data(), 0, outputs, &o, bytes.data(), bytes.size()) == RAPT_OK);
+  REQUIRE(linear_pack(w, 0, outputs, o, bytes) == RAPT_OK);
   return bytes;
 }
 
@@ -171,6 +176,95 @@ TEST_CASE("packed weights of i8 with x of i8") {
   CHECK(linear(x, bytes, y, options, workspace) == RAPT_OK);
   CHECK(y == expected);
   CHECK(linear(x, shorter(bytes), y, options, workspace) == RAPT_BAD_PACKED);
+}
+
+TEST_CASE_TEMPLATE("weights of floats come back", T, float, double, f16, std::uint16_t) {
+  constexpr bool names_no_type = std::is_same_v<T, std::uint16_t>;
+  const auto w = elements<T>(outputs * inputs, 2);
+  rapt_linear_options options = small_layer();
+  if (names_no_type) options.x_type = options.w_type = RAPT_BF16;
+  Bytes bytes(linear_packed_length<T>(options));
+  REQUIRE(!bytes.empty());
+  CHECK(linear_pack(w, 0, outputs, options, bytes) == RAPT_OK);
+  CHECK(linear_pack(std::vector<T>(w.begin() + 64 * inputs, w.end()), 64, outputs - 64, options, bytes) ==
+        RAPT_OK);
+  CHECK(linear_pack(shorter(w), 0, outputs, options, bytes) == RAPT_BAD_SIZE);
+  Bytes short_bytes = shorter(bytes);
+  CHECK(linear_pack(w, 0, outputs, options, short_bytes) == RAPT_BAD_PACKED);
+  std::vector<T> back(w.size());
+  CHECK(linear_unpack(bytes, 0, outputs, options, back) == RAPT_OK);
+  CHECK(back == w);
+  back.resize(3 * inputs);
+  CHECK(linear_unpack(bytes, 60, 3, options, back) == RAPT_OK);
+  CHECK(back == std::vector<T>(w.begin() + 60 * inputs, w.begin() + 63 * inputs));
+  back.pop_back();
+  CHECK(linear_unpack(bytes, 60, 3, options, back) == RAPT_BAD_SIZE);
+  if (!names_no_type) {
+    options.w_type = RAPT_BF16;
+    CHECK(linear_pack(w, 0, outputs, options, bytes) == RAPT_BAD_TYPE);
+    CHECK(linear_unpack(bytes, 60, 1, options, back) == RAPT_BAD_TYPE);
+  }
+}
+
+TEST_CASE("blocks of a file") {
+  struct Kind {
+    rapt_type type;
+    oracle::FileType file;
+  };
+  constexpr Kind kinds[] = {
+      {RAPT_Q8_0, oracle::FileType::q8_0}, {RAPT_Q4_0, oracle::FileType::q4_0},
+      {RAPT_Q4_1, oracle::FileType::q4_1}, {RAPT_Q5_0, oracle::FileType::q5_0},
+      {RAPT_Q5_1, oracle::FileType::q5_1}, {RAPT_Q4_K, oracle::FileType::q4_k},
+      {RAPT_Q5_K, oracle::FileType::q5_k}, {RAPT_Q6_K, oracle::FileType::q6_k},
+  };
+  for (const Kind &kind : kinds) {
+    CAPTURE(kind.type);
+    const oracle::BlockSize block = oracle::size_of_block(kind.file);
+    rapt_linear_options options = small_layer();
+    options.in_features = 2 * block.inputs;
+    options.w_type = kind.type;
+    Bytes w(outputs * 2 * block.bytes);
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<std::byte>(i * 31 % 61);
+    const Bytes bytes = packed(w, options);
+    Bytes to(bytes.size());
+    CHECK(linear_pack(shorter(w), 0, outputs, options, to) == RAPT_BAD_SIZE);
+    Bytes back(w.size());
+    CHECK(linear_unpack(bytes, 0, outputs, options, back) == RAPT_OK);
+    CHECK(back == w);
+    back.pop_back();
+    CHECK(linear_unpack(bytes, 0, outputs, options, back) == RAPT_BAD_SIZE);
+    CHECK(linear_unpack(bytes, 0, outputs - 1, options, back) == RAPT_OK);
+
+    const auto x = elements<float>(rows * options.in_features, 1);
+    std::vector<float> y(rows * outputs), expected(rows * outputs);
+    rapt_linear_options plain = options;
+    Bytes workspace(linear_workspace<float>(plain));
+    CHECK(workspace.empty());  // only packed ones are multiplied
+    CHECK(linear(x, shorter(w), y, plain, workspace) == RAPT_BAD_SIZE);
+    CHECK(linear(x, w, y, plain, workspace) == RAPT_BAD_TYPE);
+    options.packed_w = 1;
+    workspace = workspace_of<float, void>(options);
+    CHECK(linear(x, bytes, y, options, workspace) == RAPT_OK);
+    options.x_type = RAPT_F32;
+    REQUIRE(rapt_linear(x.data(), bytes.data(), expected.data(), &options, workspace.data(),
+                        workspace.size()) == RAPT_OK);
+    CHECK(y == expected);
+    CHECK(y.front() != y.back());
+    CHECK(linear(x, shorter(bytes), y, options, workspace) == RAPT_BAD_PACKED);
+  }
+}
+
+// The options name the type of bytes, so that a type of four bytes needs four times as many.
+TEST_CASE("bytes of floats") {
+  const auto x = elements<float>(rows * inputs, 1), w = elements<float>(outputs * inputs, 2);
+  std::vector<float> y(rows * outputs), expected(rows * outputs);
+  const rapt_linear_options options = small_layer();
+  Bytes workspace = workspace_of<float, void>(options), bytes(w.size() * sizeof(float));
+  std::memcpy(bytes.data(), w.data(), bytes.size());
+  REQUIRE(linear(x, w, expected, options, workspace) == RAPT_OK);
+  CHECK(linear(x, bytes, y, options, workspace) == RAPT_OK);
+  CHECK(y == expected);
+  CHECK(linear(x, shorter(bytes), y, options, workspace) == RAPT_BAD_SIZE);
 }
 
 TEST_CASE("sizes of options that are not valid or name other types are 0") {

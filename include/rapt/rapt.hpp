@@ -587,7 +587,7 @@ rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attentio
 ///   options.in_features = 4096;
 ///   options.out_features = 14336;
 ///   std::vector<std::byte> packed(rapt::linear_packed_length<float>(options));
-///   (void)rapt_linear_pack(w.data(), 0, options.out_features, &options, packed.data(), packed.size());
+///   (void)rapt::linear_pack(w, 0, options.out_features, options, packed);
 ///   options.packed_w = 1;
 ///   std::vector<std::byte> workspace(rapt::linear_workspace<float>(options));
 ///   rapt_status status = rapt::linear(x, packed, y, options, workspace);
@@ -597,13 +597,62 @@ rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attentio
 /// Returns RAPT_LINEAR_OPTIONS_INIT: a plain linear layer.
 inline rapt_linear_options linear_options() { return RAPT_LINEAR_OPTIONS_INIT; }
 
-/// Weights are a range of elements, or of std::byte for packed weights and for those of 4 bits. The options name the
-/// type of weights in bytes.
+/// Weights are a range of elements, or of std::byte for packed weights, those of 4 bits and blocks of a file. The options
+/// name the type of weights in bytes.
 template <class Range>
 concept Weights = Elements<Range> ||(std::ranges::contiguous_range<Range> &&std::ranges::sized_range<Range>
                                          &&std::is_same_v<std::ranges::range_value_t<Range>, std::byte>);
 
+/// Weights that may be written.
+template <class Range>
+concept WritableWeights =
+    Weights<Range> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range> > >;
+
 namespace detail {
+
+// Says how many inputs lie in how many bytes of weights.
+struct Block {
+  std::size_t inputs, bytes;
+};
+constexpr Block block_of(rapt_type type) {
+  switch (type) {
+    case RAPT_F64:
+      return {1, 8};
+    case RAPT_F16:
+    case RAPT_BF16:
+      return {1, 2};
+    case RAPT_I8:
+      return {1, 1};
+    case RAPT_I4:
+    case RAPT_U4:
+      return {2, 1};
+    case RAPT_Q8_0:
+      return {32, 34};
+    case RAPT_Q4_0:
+      return {32, 18};
+    case RAPT_Q4_1:
+      return {32, 20};
+    case RAPT_Q5_0:
+      return {32, 22};
+    case RAPT_Q5_1:
+      return {32, 24};
+    case RAPT_Q4_K:
+      return {256, 144};
+    case RAPT_Q5_K:
+      return {256, 176};
+    case RAPT_Q6_K:
+      return {256, 210};
+    default:
+      return {1, 4};
+  }
+}
+// Returns whether the bytes of weights hold rows without gaps. Those with strides are not checked.
+inline bool covers_weights(const rapt_linear_options &o, std::size_t rows, std::size_t bytes) {
+  if (o.w_strides.row != 0 || o.w_strides.column != 0 || rows == 0) return true;
+  const Block block = block_of(o.w_type != RAPT_TYPE_DEFAULT ? o.w_type : o.x_type);
+  const std::size_t blocks = o.in_features / block.inputs + (o.in_features % block.inputs != 0);
+  return blocks == 0 || bytes / block.bytes / blocks >= rows;
+}
 
 // PackedElement is void for bytes, which name no type.
 template <class T>
@@ -638,11 +687,18 @@ rapt_status set_linear(rapt_linear_options &o, const X &x, const W &w, const Y &
     const bool is_read = o.rows > 0 && o.out_features > 0;
     if (is_read && !holds_packed(std::ranges::data(w), size)) return RAPT_BAD_PACKED;
   } else {
-    const bool in_4_bits = o.w_type == RAPT_I4 || o.w_type == RAPT_U4;
-    const std::size_t row = in_4_bits ? o.in_features / 2 + o.in_features % 2 : o.in_features;
-    fit = fit && (!is_contiguous(o.w_strides) || covers(std::ranges::size(w), o.out_features, row));
+    fit = fit && covers_weights(o, o.out_features, std::ranges::size(w) * sizeof(range_value_t<W>));
   }
   return fit ? RAPT_OK : RAPT_BAD_SIZE;
+}
+
+// Sets the type of weights to pack or unpack, and checks how many there are. f64 goes only with x of f64.
+template <class W>
+rapt_status set_weights(rapt_linear_options &o, std::size_t outputs, const W &w) {
+  using E = std::ranges::range_value_t<W>;
+  if (!set_type<PackedElement<E> >(o.w_type)) return RAPT_BAD_TYPE;
+  if (o.w_type == RAPT_F64 && o.x_type == RAPT_TYPE_DEFAULT) o.x_type = RAPT_F64;
+  return covers_weights(o, outputs, std::ranges::size(w) * sizeof(E)) ? RAPT_OK : RAPT_BAD_SIZE;
 }
 
 // Returns what a function of the C interface says of the options, or 0 if they are not valid.
@@ -672,6 +728,27 @@ std::size_t linear_tasks(const rapt_linear_options &options) {
 template <Element X, class W = void>
 std::size_t linear_packed_length(const rapt_linear_options &options) {
   return detail::of_linear<X, W>(rapt_linear_packed_length, options);
+}
+
+/// Packs the outputs [first_output, first_output + outputs) of a layer, as rapt_linear_pack(). `w` begins with the first
+/// of them. `packed` has linear_packed_length() bytes. Returns RAPT_BAD_SIZE if `w` is contiguous and too short.
+template <Weights W>
+rapt_status linear_pack(const W &w, std::size_t first_output, std::size_t outputs,
+                        rapt_linear_options options, std::span<std::byte> packed) {
+  const rapt_status status = detail::set_weights(options, outputs, w);
+  if (status != RAPT_OK) return status;
+  return rapt_linear_pack(std::ranges::data(w), first_output, outputs, &options, packed.data(),
+                          packed.size());
+}
+/// Gives the outputs [first_output, first_output + outputs) back, as rapt_linear_unpack(). Of quantized weights it gives
+/// the integers or the blocks. Returns RAPT_BAD_SIZE if `w` is contiguous and too short.
+template <WritableWeights W>
+rapt_status linear_unpack(std::span<const std::byte> packed, std::size_t first_output, std::size_t outputs,
+                          rapt_linear_options options, W &&w) {
+  const rapt_status status = detail::set_weights(options, outputs, w);
+  if (status != RAPT_OK) return status;
+  return rapt_linear_unpack(packed.data(), packed.size(), first_output, outputs, &options,
+                            std::ranges::data(w), nullptr, nullptr, nullptr, nullptr);
 }
 
 /// y = x W^T + bias, as rapt_linear(). The workspace has linear_workspace() bytes.

@@ -49,6 +49,7 @@ def test_numbers_are_those_of_the_header(tmp_path: Path) -> None:
     numbers |= {
         f"RAPT_{name}": getattr(_library, name) for name in ("F32", "F64", "F16", "BF16", "I8", "I4", "U4", "REPEAT")
     }
+    numbers |= {f"RAPT_{name}": of.number for name, of in _library.BLOCKS.items()}
     kinds: dict[str, Mapping[Any, int]] = {
         "CAUSAL": _library.CAUSAL,
         "ARITHMETIC": _library.ARITHMETIC,

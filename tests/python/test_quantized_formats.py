@@ -2,11 +2,12 @@
 
 Each format is blocks of random bytes. What they stand for is computed by the format's definition (ggml's structs and
 dequantize_row functions, the packing of GPTQ, AWQ, bitsandbytes and torchao), number by number. rapt's numbers, through
-the options and the order of the table, are the same bits.
+the options and the order of the table, are the same bits. test_blocks.py has the formats that are a w_type.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import rapt
+from rapt import _library
 
 OUTPUTS, INPUTS = 6, 512
 OUTPUTS_OF_WORDS = 16  # eight outputs share a word of 32 bits
@@ -85,56 +87,6 @@ def swapped(data: Any) -> Any:
 
 
 # Each returns rapt's bytes, type, group and options, and what the file's bytes stand for.
-
-
-def q8_0() -> Any:
-    file = blocks_of(32, ("d", "<f2"), ("qs", "i1", 32))
-    expected = decoded(file, lambda b: [f32(q) * f32(b["d"]) for q in b["qs"]])
-    return file["qs"].reshape(OUTPUTS, INPUTS), "i8", 32, {"scales": file["d"]}, expected
-
-
-def q4_0() -> Any:
-    file = blocks_of(32, ("d", "<f2"), ("qs", "u1", 16))
-    expected = decoded(file, lambda b: [f32(q - 8) * f32(b["d"]) for q in halves(b["qs"])])
-    return from_halves(file["qs"]), "u4", 32, {"scales": file["d"]}, expected
-
-
-def q4_1() -> Any:
-    file = blocks_of(32, ("d", "<f2"), ("m", "<f2"), ("qs", "u1", 16))
-    expected = decoded(file, lambda b: [f32(q) * f32(b["d"]) + f32(b["m"]) for q in halves(b["qs"])])
-    options = {"scales": file["d"], "offsets": file["m"], "zeros": np.zeros(file.shape, np.uint8)}
-    return from_halves(file["qs"]), "u4", 32, options, expected
-
-
-def scale_and_min(j: int, q: Any) -> tuple[int, int]:
-    """ggml's get_scale_min_k4: eight pairs of 6 bits in 12 bytes."""
-    q = [int(byte) for byte in q]
-    if j < 4:
-        return q[j] & 63, q[j + 4] & 63
-    return q[j + 4] & 15 | q[j - 4] >> 6 << 4, q[j + 4] >> 4 | q[j] >> 6 << 4
-
-
-def q4_k() -> Any:
-    file = blocks_of(256, ("d", "<f2"), ("dmin", "<f2"), ("scales", "u1", 12), ("qs", "u1", 128))
-
-    def numbers_of(block: Any) -> Any:
-        """As ggml's dequantize_row_q4_K."""
-        for j in range(4):
-            for half in range(2):
-                sc, m = scale_and_min(2 * j + half, block["scales"])
-                d, least = f32(block["d"]) * f32(sc), f32(block["dmin"]) * f32(m)
-                for byte in block["qs"][32 * j : 32 * j + 32]:
-                    yield d * f32(int(byte) >> 4 if half else int(byte) & 15) - least
-
-    low, middle, high = np.split(file["scales"], 3, axis=-1)
-    sixes = (low & 63, high & 15 | low >> 6 << 4), (middle & 63, high >> 4 | middle >> 6 << 4)
-    scales, mins = (
-        file[of].astype(np.float32)[..., None] * np.concatenate(six, -1).astype(np.float32)
-        for of, six in zip(("d", "dmin"), sixes)
-    )
-    groups = (OUTPUTS, INPUTS // 32)
-    options = {"scales": scales.reshape(groups), "offsets": -mins.reshape(groups), "zeros": np.zeros(groups, np.uint8)}
-    return from_halves(file["qs"].reshape(OUTPUTS, -1, 32)), "u4", 32, options, decoded(file, numbers_of)
 
 
 def iq4_nl() -> Any:
@@ -223,10 +175,6 @@ def torchao() -> Any:
 
 
 FORMATS = {
-    "GGUF q8_0": q8_0,
-    "GGUF q4_0": q4_0,
-    "GGUF q4_1": q4_1,
-    "GGUF q4_K": q4_k,
     "GGUF IQ4_NL": iq4_nl,
     "GPTQ": lambda: gptq(False),
     "GPTQ, gptq_v2": lambda: gptq(True),
@@ -247,11 +195,34 @@ def test_formats_have_the_numbers_of_their_definition(name: str) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-def test_every_format_of_the_table_is_decoded() -> None:
+def rows_of_the_table() -> dict[str, tuple[str, str]]:
+    """How each format is given, and its arithmetics."""
     page = (Path(__file__).parents[2] / "src/manual/linear_layers.md").read_text()
-    table = page[page.index("| format | type and options") :].split("\n\n")[0].splitlines()[2:]
-    names = [row.split("|")[1].strip() for row in table]
-    assert names == [name for name in FORMATS if "," not in name]
+    table = page[page.index("| format | how to give it") :].split("\n\n")[0].splitlines()[2:]
+    columns = [[column.strip() for column in row.strip("|").split("|")] for row in table]
+    return {name: (how, arithmetic) for name, how, arithmetic in columns}
+
+
+def test_every_format_of_the_table_is_decoded() -> None:
+    rows = rows_of_the_table()
+    of_blocks = {name: how for name, (how, _) in rows.items() if how.startswith("`")}
+    assert of_blocks == {f"GGUF {name}": f"`RAPT_{name}`" for name in _library.BLOCKS}
+    assert [name for name in rows if name not in of_blocks] == [name for name in FORMATS if "," not in name]
+
+
+def test_the_table_has_the_arithmetics_of_every_format() -> None:
+    for name, (how, arithmetics) in rows_of_the_table().items():
+        if how.startswith("`"):
+            type = name.removeprefix("GGUF ")
+            packed = rapt.pack_blocks(np.zeros((2, _library.BLOCKS[type].bytes), np.uint8), type)
+        else:
+            rows, type, group, options, _ = FORMATS[name]()
+            packed = rapt.pack_quantized(rows, type, scale_group=group, **options)
+        found = ["F32"]
+        with contextlib.suppress(ValueError):
+            rapt.linear(np.ones(packed.shape[1], np.float32), packed, arithmetic="i8")
+            found.append("I8")
+        assert arithmetics == ", ".join(found), name
 
 
 @pytest.mark.parametrize("is_v2", [False, True])

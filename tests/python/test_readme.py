@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rapt
@@ -36,6 +37,22 @@ def test_blocks_of_the_manual() -> None:
     x, small = names["x"], names["small"]
     assert (names["y"] == rapt.linear(x, small)).all()
     assert rapt.linear(x, small, arithmetic="i8").shape == (5, 128)
+
+
+def test_blocks_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (SOURCE / "src/manual/linear_layers.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    assert len(blocks) == 1
+    file = np.random.default_rng(1).integers(0, 128, (100, 2 * 144)).astype(np.uint8)
+    file[:, [1, 3, 145, 147]] = 30  # exponents of f16
+    (tmp_path / "model.gguf").write_bytes(b"GGUF" + file.tobytes())
+    monkeypatch.chdir(tmp_path)
+    x = np.ones((5, 512), np.float32)
+    names = {"np": np, "rapt": rapt, "x": x, "offset": 4, "out_features": 100, "in_features": 512}
+    exec(compile(blocks[0], "linear_layers.md", "exec"), names)
+    assert (names["y"] == rapt.linear(x, rapt.pack_blocks(file, "Q4_K"))).all()
+    assert (rapt.unpack_blocks(names["packed"]) == file).all()
+    assert rapt.linear(x, names["packed"], arithmetic="i8").shape == (5, 100)
 
 
 def test_first_page_of_the_manual() -> None:

@@ -8,12 +8,33 @@ import sys
 from collections.abc import Callable
 from ctypes import c_double, c_float, c_int, c_int64, c_ssize_t, c_size_t, c_void_p
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 REPEAT = -(1 << (8 * ctypes.sizeof(c_ssize_t) - 1))  # RAPT_REPEAT
 
 # rapt_type
 F32, F64, F16, BF16, I8, I4, U4 = 1, 2, 3, 4, 5, 6, 7
+
+
+class Blocks(NamedTuple):
+    """A rapt_type of weights in blocks of a file."""
+
+    number: int
+    inputs: int
+    bytes: int
+    group: int  # inputs that share a scale
+
+
+BLOCKS = {
+    "Q8_0": Blocks(8, 32, 34, 32),
+    "Q4_0": Blocks(9, 32, 18, 32),
+    "Q4_1": Blocks(10, 32, 20, 32),
+    "Q5_0": Blocks(11, 32, 22, 32),
+    "Q5_1": Blocks(12, 32, 24, 32),
+    "Q4_K": Blocks(13, 256, 144, 32),
+    "Q5_K": Blocks(14, 256, 176, 32),
+    "Q6_K": Blocks(15, 256, 210, 16),
+}
 
 CAUSAL = {"bottom_right": 1, "top_left": 2, "offset": 3}
 ACTIVATION = {"silu": 0, "gelu": 1, "gelu_tanh": 2}

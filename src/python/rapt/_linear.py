@@ -33,7 +33,23 @@ from ._arrays import (
     in_kind_of,
     input_matrix,
 )
-from ._library import ARITHMETIC, BF16, F16, F32, F64, I4, I8, U4, C, LinearOptions, MatrixStrides, check, count
+from ._library import (
+    ARITHMETIC,
+    BF16,
+    BLOCKS,
+    F16,
+    F32,
+    F64,
+    I4,
+    I8,
+    U4,
+    Blocks,
+    C,
+    LinearOptions,
+    MatrixStrides,
+    check,
+    count,
+)
 from ._linear_errors import error
 from ._pieces import run_all
 from ._prepared import Prepared, joins
@@ -42,6 +58,7 @@ from ._workspace import SMALL, Workspace, run_at_once
 
 BLOCK = 64  # outputs of a block of packed weights
 QUANTIZED = {"i8": I8, "i4": I4, "u4": U4}
+IN_BLOCKS = {name: of.number for name, of in BLOCKS.items()}
 ROW = 2 * sys.maxsize + 1  # x_group of a whole row
 SCALE_GROUPS = (0, 16, 32, 64, 128, 256)
 _NUMBERS = {"f32": F32, "f16": F16, "bf16": BF16}
@@ -77,7 +94,7 @@ def _packed_options(shape: tuple[int, int], rapt_type: int) -> LinearOptions:
     outputs, inputs = shape
     if inputs == 0:
         raise ValueError(f"w has the shape {shape}: no inputs")
-    x_type = F32 if rapt_type in QUANTIZED.values() else rapt_type
+    x_type = F32 if rapt_type not in SUFFIXES or rapt_type == I8 else rapt_type
     return LinearOptions(x_type=x_type, w_type=rapt_type, out_features=outputs, in_features=inputs)
 
 
@@ -96,7 +113,7 @@ def _name_what_is_packed(options: LinearOptions, data: Array) -> None:
 def _type_of_weights(type: Any) -> int:
     if type is None:
         raise ValueError("type is None: packed weights have one")
-    return choice({**OUT_TYPES, **QUANTIZED}, "type", type)
+    return choice({**OUT_TYPES, **QUANTIZED, **IN_BLOCKS}, "type", type)
 
 
 def _shape_of_weights(shape: Any) -> tuple[int, int]:
@@ -124,9 +141,10 @@ class PackedWeights:
     """Weights in the order in which linear reads them, by pack_weights.
 
     shape         (out_features, in_features)
-    type          "f32", "f64", "f16" or "bf16", or "i8", "i4" or "u4" by pack_quantized
+    type          "f32", "f64", "f16" or "bf16", or "i8", "i4" or "u4" by pack_quantized, or the name of blocks by
+                  pack_blocks, such as "Q4_K"
     data          the packed weights as uint8
-    scale_group   inputs that share a scale of quantized weights; 0: a row
+    scale_group   inputs that share a scale of quantized weights; 0: a row, or as the blocks say
 
     They are the same on every CPU, and may be stored: PackedWeights(shape, type, data, scale_group) makes them of anything
     that has their bytes in one piece, such as bytes or a memory map. It does not copy them where they are aligned.
@@ -145,7 +163,10 @@ class PackedWeights:
             options.scale_group = self.scale_group
             _name_what_is_packed(options, self.data)
         elif self.scale_group != 0:
-            raise ValueError(f"scale_group is {scale_group}, but weights of {type} have no scales")
+            why = "say it themselves" if type in IN_BLOCKS else "have no scales"
+            raise ValueError(f"scale_group is {scale_group}, but weights of {type} {why}")
+        elif type in IN_BLOCKS:
+            _check_inputs(self.shape, type)
         length = _count(C.rapt_linear_packed_length, options)
         if len(self.data) != length:
             raise ValueError(f"data has {len(self.data)} bytes, not the {length} of {self.shape} in {type}")
@@ -170,29 +191,42 @@ def pack_weights(w: Any) -> PackedWeights:
     A TypeError is int8, which pack_quantized takes, or matrices of several types. A ValueError is no matrix, one without
     inputs, or matrices of other inputs.
     """
-    several = isinstance(w, (list, tuple))
-    names = [f"w[{i}]" for i in range(len(w))] if several else ["w"]
-    parts = [_matrix(part, name) for part, name in zip(w if several else [w], names)]
-    if not parts:
-        raise ValueError("w has no matrices")
+    parts, names = _matrices(w, "w")
     types = [_floating_type(part, name) for part, name in zip(parts, names)]
     for part, part_type, name in zip(parts, types, names):
         if part_type != types[0]:
             raise TypeError(f"w[0] has elements of {parts[0].dtype.name} and {name} {part.dtype.name}")
         if part.shape[1] != parts[0].shape[1]:
             raise ValueError(f"w[0] has the shape {parts[0].shape} and {name} {part.shape}: other inputs")
-    if any(len(part) % BLOCK != 0 for part in parts[:-1]):
-        # NumPy knows no common type of uint16 and ml_dtypes' bfloat16.
-        parts = [np.concatenate([part.view(DTYPES[types[0]]) for part in parts])]
+    # NumPy knows no common type of uint16 and ml_dtypes' bfloat16.
+    parts = _whole_blocks([part.view(DTYPES[types[0]]) for part in parts])
     shape = sum(map(len, parts)), parts[0].shape[1]
-    options = _packed_options(shape, types[0])
+    return PackedWeights(shape, SUFFIXES[types[0]], _pack_parts(parts, _packed_options(shape, types[0])))
+
+
+def _matrices(x: Any, name: str) -> tuple[list[Array], list[str]]:
+    """x, or what the list x has, and what messages call them."""
+    several = isinstance(x, (list, tuple))
+    names = [f"{name}[{i}]" for i in range(len(x))] if several else [name]
+    parts = [_matrix(part, of_part) for part, of_part in zip(x if several else [x], names)]
+    if not parts:
+        raise ValueError(f"{name} has no matrices")
+    return parts, names
+
+
+def _whole_blocks(parts: list[Array]) -> list[Array]:
+    """Parts of a layer that may be packed apart: only the last may have outputs that are no multiple of 64."""
+    return [np.concatenate(parts)] if any(len(part) % BLOCK != 0 for part in parts[:-1]) else parts
+
+
+def _pack_parts(parts: list[Array], options: LinearOptions) -> Array:
     data = np.empty(_count(C.rapt_linear_packed_length, options), np.uint8)
     first = 0
     for part in parts:
         matrix, options.w_strides = input_matrix(part)
         _pack(matrix, first, options, {}, data)
         first += len(part)
-    return PackedWeights(shape, SUFFIXES[types[0]], data)
+    return data
 
 
 def _pack(matrix: Array, first: int, options: LinearOptions, numbers: dict[str, Array], data: Array) -> None:
@@ -206,12 +240,15 @@ def _pack(matrix: Array, first: int, options: LinearOptions, numbers: dict[str, 
     _check(run_all(run, len(matrix), matrix.size, BLOCK), options)
 
 
-def _packed(w: Any, quantized: bool) -> PackedWeights:
+def _unpacked_by(w: PackedWeights) -> str:
+    return "unpack_quantized" if w.type in QUANTIZED else "unpack_blocks" if w.type in IN_BLOCKS else "unpack_weights"
+
+
+def _packed(w: Any, function: str) -> PackedWeights:
     if not isinstance(w, PackedWeights):
         raise TypeError(f"w is {shown(w)}, not PackedWeights")
-    if (w.type in QUANTIZED) != quantized:
-        other = "unpack_weights" if quantized else "unpack_quantized"
-        raise TypeError(f"w has weights of {w.type}, which {other} takes")
+    if _unpacked_by(w) != function:
+        raise TypeError(f"w has weights of {w.type}, which {_unpacked_by(w)} takes")
     return w
 
 
@@ -233,12 +270,12 @@ def unpack_weights(w: PackedWeights) -> Array:
     """What pack_weights packed: [out_features][in_features], with the same bits. bf16 is uint16. Several matrices have become
     one.
 
-    A TypeError is a w of quantized weights, which unpack_quantized takes.
+    A TypeError is a w of quantized weights, which unpack_quantized or unpack_blocks takes.
 
     >>> rapt.unpack_weights(rapt.pack_weights(np.array([[1, -2, 4]], np.float32)))
     array([[ 1., -2.,  4.]], dtype=float32)
     """
-    packed = _packed(w, quantized=False)
+    packed = _packed(w, "unpack_weights")
     matrix = np.empty(packed.shape, DTYPES[packed._number])
     _unpack(packed, matrix, _packed_options(packed.shape, packed._number), {})
     return matrix
@@ -280,6 +317,8 @@ def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[Array, Arra
 def _integers(type: Any) -> int:
     if not isinstance(type, str):
         raise TypeError(f"type is {shown(type)}, not one of {', '.join(QUANTIZED)}: it comes after q and before scales")
+    if type in BLOCKS:
+        raise ValueError(f"type is {type!r}, which pack_blocks takes")
     return choice(QUANTIZED, "type", type)
 
 
@@ -442,14 +481,14 @@ def unpack_quantized(w: PackedWeights) -> dict[str, Any]:
     """The arguments with which pack_quantized made w: q, type, in_features, scale_group, and those of scales, zeros, offsets
     and codebook that were given. Arrays have the same bits, and bf16 is uint16. The half of a byte that no input has is 0.
 
-    A TypeError is a w of other weights, which unpack_weights takes.
+    A TypeError is a w of other weights, which unpack_weights or unpack_blocks takes.
 
     >>> q, scales = rapt.quantize_rows(np.array([[1, -2, 4]], np.float32))
     >>> parts = rapt.unpack_quantized(rapt.pack_quantized(q, "i8", scales))
     >>> parts["q"]
     array([[ 32, -64, 127]], dtype=int8)
     """
-    packed = _packed(w, quantized=True)
+    packed = _packed(w, "unpack_quantized")
     outputs, inputs = packed.shape
     group = packed.scale_group
     options = _packed_options(packed.shape, packed._number)
@@ -469,6 +508,69 @@ def unpack_quantized(w: PackedWeights) -> dict[str, Any]:
     q = np.empty((outputs, inputs if in_bytes else (inputs + 1) // 2), np.int8 if in_bytes else np.uint8)
     _unpack(packed, q, options, parts)
     return {"q": q, "type": packed.type, "in_features": inputs, "scale_group": group, **parts}
+
+
+def _blocks(type: Any) -> Blocks:
+    if not isinstance(type, str):
+        raise TypeError(f"type is {shown(type)}, not one of {', '.join(BLOCKS)}: it comes after blocks")
+    choice(IN_BLOCKS, "type", type)
+    return BLOCKS[type]
+
+
+def _check_inputs(shape: tuple[int, int], type: str) -> None:
+    inputs = BLOCKS[type].inputs
+    if shape[1] % inputs != 0:
+        raise ValueError(f"w has the shape {shape}: a block of {type} has {inputs} inputs")
+
+
+def pack_blocks(blocks: Any, type: str) -> PackedWeights:
+    """Weights for linear from the blocks of a GGUF file, which have their scales in them.
+
+    blocks   uint8 [out_features][bytes of a row] as they lie in the file, such as np.memmap, or a list or tuple of such
+             matrices, which become one layer as in pack_weights
+    type     "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K" or "Q6_K": GGUF's own names
+
+    The bytes of a row say how many inputs there are: a whole number of blocks. Rows may have gaps. rapt.h has the numbers of
+    which the results are made.
+
+    A TypeError is another type of elements. A ValueError is another type of blocks, no matrix, a row of no whole blocks, or
+    matrices of other inputs.
+
+    >>> blocks = np.zeros((1, 34), np.uint8)  # an f16 and 32 integers
+    >>> blocks[0, :2], blocks[0, 2:] = np.array([0.5], np.float16).view(np.uint8), np.arange(32)
+    >>> rapt.linear(np.ones(32, np.float32), rapt.pack_blocks(blocks, "Q8_0"))
+    array([248.], dtype=float32)
+    """
+    of = _blocks(type)
+    parts, names = _matrices(blocks, "blocks")
+    for i, (part, name) in enumerate(zip(parts, names)):
+        if part.dtype != np.uint8:
+            raise TypeError(f"{name} has elements of {part.dtype.name}, not uint8")
+        if part.shape[1] == 0 or part.shape[1] % of.bytes != 0:
+            raise ValueError(f"{name} has the shape {part.shape}: a block of {type} has {of.bytes} bytes")
+        if part.shape[1] != parts[0].shape[1]:
+            raise ValueError(f"blocks[0] has the shape {parts[0].shape} and {name} {part.shape}: other inputs")
+        if part.strides[1] != 1:  # the library reads only whole rows
+            parts[i] = np.ascontiguousarray(part)
+    parts = _whole_blocks(parts)
+    shape = sum(map(len, parts)), parts[0].shape[1] // of.bytes * of.inputs
+    return PackedWeights(shape, type, _pack_parts(parts, _packed_options(shape, of.number)))
+
+
+def unpack_blocks(w: PackedWeights) -> Array:
+    """What pack_blocks packed: uint8 [out_features][bytes of a row], the same bytes. Several matrices have become one.
+
+    A TypeError is a w of other weights, which unpack_weights or unpack_quantized takes.
+
+    >>> blocks = np.arange(18, dtype=np.uint8)[None]
+    >>> rapt.unpack_blocks(rapt.pack_blocks(blocks, "Q4_0")).tobytes() == blocks.tobytes()
+    True
+    """
+    packed = _packed(w, "unpack_blocks")
+    of = BLOCKS[packed.type]
+    blocks = np.empty((packed.shape[0], packed.shape[1] // of.inputs * of.bytes), np.uint8)
+    _unpack(packed, blocks, _packed_options(packed.shape, packed._number), {})
+    return blocks
 
 
 def _row_list(x: Any, name: str, rows_of: int, matrix_name: str) -> Array:
@@ -686,8 +788,8 @@ def linear(
 ) -> Any:
     """(x . wT + bias) * row_scales + add, as torch.nn.functional.linear has x, w and bias.
 
-    x is [...][in_features] and w is [out_features][in_features], or comes from pack_weights or pack_quantized. Each is f32,
-    f16 or bf16, and they may differ; or both are f64. The result is [...][out_features] of x's type. rapt.h has its bits: a
+    x is [...][in_features] and w is [out_features][in_features], or comes from pack_weights, pack_quantized or
+    pack_blocks. Each is f32, f16 or bf16, and they may differ; or both are f64. The result is [...][out_features] of x's type. rapt.h has its bits: a
     row has the same alone and in a batch, and neither packing nor strides nor threads change a bit. dot_rows adds the same
     products in another order, and has other bits.
 
@@ -702,8 +804,8 @@ def linear(
     y_rows       [rows] integers, none twice: x and `out` are matrices, and row r goes to row y_rows[r] of `out`, which
                  keeps its other rows. `add` broadcasts to the shape of `out`, and row r has its row y_rows[r] too
     arithmetic   "f32" where x and w are bf16, instead of "bf16"; "i8" for quantized weights: x is rounded to bytes
-    x_group      inputs of x that share a scale in "i8", a multiple of the scale group. 0: as many as share a scale of w; -1:
-                 the whole row
+    x_group      inputs of x that share a scale in "i8", a multiple of the scale group. 0: as many as share a scale of w, or
+                 32 with blocks of a file; -1: the whole row
     out_type     "f32", "f16" or "bf16" instead of x's type
 
     row_scales has its numbers by r, and not by rows of x or `out`. A single stride leads from row to row of `out`, which

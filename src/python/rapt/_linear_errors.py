@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ._arrays import SUFFIXES
-from ._library import I4, U4, C, LinearOptions
+from ._library import BLOCKS, I4, U4, C, LinearOptions
 from ._status import Status
 
-_NAMES = {**SUFFIXES, I4: "i4", U4: "u4"}
+_NAMES = {**SUFFIXES, I4: "i4", U4: "u4", **{of.number: name for name, of in BLOCKS.items()}}
 _FOLD = 512  # inputs of a group of weights without scale groups
 
 
@@ -36,7 +36,9 @@ def _arithmetic(o: LinearOptions) -> str:
 def _x_group(o: LinearOptions) -> str:
     if o.arithmetic != 3:
         return f"x_group is {_shown_group(o)}, which has an effect only in arithmetic 'i8'"
-    return f"x_group is {_shown_group(o)}, no multiple of {o.scale_group or _FOLD} (the scale group of w, or {_FOLD})"
+    of_blocks = {of.number: of.group for of in BLOCKS.values()}
+    group = of_blocks.get(o.w_type, o.scale_group or _FOLD)
+    return f"x_group is {_shown_group(o)}, no multiple of {group} (the scale group of w, or {_FOLD})"
 
 
 def _shown_group(o: LinearOptions) -> int:
