@@ -172,16 +172,16 @@ enum rapt_status {
   RAPT_BAD_W_STRIDES,     /**< a stride of w is 0 or negative, set with packed w, or too small to unpack */
   RAPT_BAD_ADD,           /**< add_type or add_stride without add, or add_stride smaller than a row */
   RAPT_BAD_PACKED, /**< packed is null, too small, damaged, another layer's; first_output no multiple of 64 */
-  RAPT_BAD_SCALE_GROUP,      /**< scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
-  RAPT_BAD_W_SCALES,         /**< w_scales or w_scale_type do not go with the types, or with packed weights */
-  RAPT_BAD_W_ZEROS,          /**< w_zeros for weights other than u4, with a codebook, or packed weights */
-  RAPT_BAD_W_OFFSETS,        /**< w_offsets for float weights, or with packed weights */
-  RAPT_BAD_W_CODEBOOK,       /**< w_codebook for other weights than u4, with packed ones, or of no integers in I8 */
-  RAPT_BAD_X_SCALES,         /**< x_scales missing for x of i8, or set for another type */
-  RAPT_BAD_X_GROUP,          /**< x_group is no multiple of the scale group, or set in F32 */
-  RAPT_BAD_SCALES,           /**< scales is null */
-  RAPT_BAD_GATE,             /**< gate or dgate is null */
-  RAPT_BAD_UP,               /**< up or dup is null */
+  RAPT_BAD_SCALE_GROUP, /**< scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
+  RAPT_BAD_W_SCALES,    /**< w_scales or w_scale_type do not go with the types, or with packed weights */
+  RAPT_BAD_W_ZEROS,     /**< w_zeros for weights other than u4, with a codebook, or packed weights */
+  RAPT_BAD_W_OFFSETS,   /**< w_offsets for float weights, or with packed weights */
+  RAPT_BAD_W_CODEBOOK, /**< w_codebook for other weights than u4, with packed ones, or of no integers in I8 */
+  RAPT_BAD_X_SCALES,   /**< x_scales missing for x of i8, or set for another type */
+  RAPT_BAD_X_GROUP,    /**< x_group is no multiple of the scale group, or set in F32 */
+  RAPT_BAD_SCALES,     /**< scales is null */
+  RAPT_BAD_GATE,       /**< gate or dgate is null */
+  RAPT_BAD_UP,         /**< up or dup is null */
   RAPT_BAD_GATE_STRIDE,      /**< gate_stride is smaller than a row */
   RAPT_BAD_UP_STRIDE,        /**< up_stride is smaller than a row */
   RAPT_BAD_ACTIVATION,       /**< activation is not one of rapt_activation */

@@ -128,7 +128,8 @@ QuantizedNumbers make_new(const Problem &problem) {
     if (shape.codebook && !shape.integers) made.codebook = make_numbers<float>(problem, random, 16, 1);
     for (std::size_t q = 0; shape.codebook && shape.integers && q < 16; ++q) {
       const bool is_extreme = problem.input == InputClass::huge || random.one_in(8);
-      const int number = is_extreme ? (random.one_in(2) ? -128 : 127) : static_cast<int>(random.below(256)) - 128;
+      const int number =
+          is_extreme ? (random.one_in(2) ? -128 : 127) : static_cast<int>(random.below(256)) - 128;
       made.codebook.push_back(number == 0 ? -0.0f : static_cast<float>(number));
     }
     if (shape.bias) made.bias = make_numbers<float>(problem, random, shape.outputs, 2);

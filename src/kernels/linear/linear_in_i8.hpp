@@ -19,8 +19,8 @@ class CodeGroups {
       : groups_(call, scratch), rows_(rows) {
     for (unsigned q = 0; groups_.weights().has_codebook() && q < 16; ++q) {
       const int zero = groups_.weights().common_zero_of_integers();
-      table_[q] = static_cast<std::uint8_t>(static_cast<int>(groups_.weights().codebook(q)) + zero -
-                                            Rows::byte_bias);
+      table_[q] =
+          static_cast<std::uint8_t>(static_cast<int>(groups_.weights().codebook(q)) + zero - Rows::byte_bias);
     }
   }
 
