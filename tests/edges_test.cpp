@@ -329,7 +329,14 @@ TEST_CASE("linear layers") {
        {"rows=3 n=70 outputs=67 scale_group=32", "x_group=16", RAPT_BAD_X_GROUP},
        {"rows=3 n=70 outputs=67", "x_group=32", RAPT_BAD_X_GROUP},
        {"rows=3 n=70 outputs=67 scale_group=32", "x_group=18446744073709551614", RAPT_BAD_X_GROUP},
-       {"rows=3 n=70 outputs=67 weights=u4", "w_codebook=some", RAPT_BAD_W_CODEBOOK}});
+       {"rows=3 n=70 outputs=67 weights=u4 codebook integers", "", RAPT_OK},
+       {"rows=3 n=70 outputs=67 weights=u4 codebook integers packed_w", "", RAPT_OK},
+       {"rows=3 n=70 outputs=67 weights=u4 codebook integers", "w_zeros=some", RAPT_BAD_W_ZEROS},
+       {"rows=3 n=70 outputs=67 weights=u4 codebook integers", "y=w_codebook+0", RAPT_BAD_OVERLAP},
+       {"rows=3 n=70 outputs=67 weights=u4 codebook integers packed_w", "w_codebook=some",
+        RAPT_BAD_W_CODEBOOK},
+       {"rows=3 n=70 outputs=67 weights=u4 zeros", "w_codebook=some", RAPT_BAD_W_ZEROS},
+       {"rows=3 n=70 outputs=67 weights=u4", "w_codebook=some", RAPT_OK}});
 }
 
 TEST_CASE("rows of softmax") {

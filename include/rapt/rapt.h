@@ -172,16 +172,16 @@ enum rapt_status {
   RAPT_BAD_W_STRIDES,     /**< a stride of w is 0 or negative, set with packed w, or too small to unpack */
   RAPT_BAD_ADD,           /**< add_type or add_stride without add, or add_stride smaller than a row */
   RAPT_BAD_PACKED, /**< packed is null, too small, damaged, another layer's; first_output no multiple of 64 */
-  RAPT_BAD_SCALE_GROUP,      /**< scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
-  RAPT_BAD_W_SCALES,         /**< w_scales or w_scale_type do not go with the types, or with packed weights */
-  RAPT_BAD_W_ZEROS,          /**< w_zeros for weights other than u4, with a codebook, or packed weights */
-  RAPT_BAD_W_OFFSETS,        /**< w_offsets for float weights, or with packed weights */
-  RAPT_BAD_W_CODEBOOK,       /**< w_codebook for other weights than u4, in I8, or with packed weights */
-  RAPT_BAD_X_SCALES,         /**< x_scales missing for x of i8, or set for another type */
-  RAPT_BAD_X_GROUP,          /**< x_group is no multiple of the scale group, or set in F32 */
-  RAPT_BAD_SCALES,           /**< scales is null */
-  RAPT_BAD_GATE,             /**< gate or dgate is null */
-  RAPT_BAD_UP,               /**< up or dup is null */
+  RAPT_BAD_SCALE_GROUP, /**< scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
+  RAPT_BAD_W_SCALES,    /**< w_scales or w_scale_type do not go with the types, or with packed weights */
+  RAPT_BAD_W_ZEROS,     /**< w_zeros for weights other than u4, with a codebook, or packed weights */
+  RAPT_BAD_W_OFFSETS,   /**< w_offsets for float weights, or with packed weights */
+  RAPT_BAD_W_CODEBOOK, /**< w_codebook for other weights than u4, with packed ones, or of no integers in I8 */
+  RAPT_BAD_X_SCALES,   /**< x_scales missing for x of i8, or set for another type */
+  RAPT_BAD_X_GROUP,    /**< x_group is no multiple of the scale group, or set in F32 */
+  RAPT_BAD_SCALES,     /**< scales is null */
+  RAPT_BAD_GATE,       /**< gate or dgate is null */
+  RAPT_BAD_UP,         /**< up or dup is null */
   RAPT_BAD_GATE_STRIDE,      /**< gate_stride is smaller than a row */
   RAPT_BAD_UP_STRIDE,        /**< up_stride is smaller than a row */
   RAPT_BAD_ACTIVATION,       /**< activation is not one of rapt_activation */
@@ -1236,7 +1236,8 @@ typedef struct rapt_matrix_strides {
  *
  * sx is the sum of the group's x, added in order from 0; in I8 it is float(sum of xq[k]) * xs. With
  * w_codebook, the number of input k is scale * w_codebook[q[k]]: a line has w_codebook[q[k]] in place of
- * q[k] - zero.
+ * q[k] - zero. In I8 all 16 numbers must be integers from -128 to 127, else the call and rapt_linear_pack() are
+ * RAPT_BAD_W_CODEBOOK.
  *
  * In RAPT_ARITHMETIC_F32, the default, x has f32, f16 or bf16. In RAPT_ARITHMETIC_I8, x is first rounded to
  * the integers xq[k] and scales xs that rapt_quantize_rows gives for RAPT_I8 and groups of x_group inputs. x
@@ -1338,7 +1339,7 @@ typedef struct rapt_linear_options {
   const uint8_t *w_zeros;
   const void *w_offsets;   /**< [out_features][groups] of w_scale_type, or null */
   rapt_type w_scale_type;  /**< of w_scales and w_offsets; 0: RAPT_F32 */
-  const float *w_codebook; /**< [16] in F32 with RAPT_U4, or null */
+  const float *w_codebook; /**< [16] with RAPT_U4, or null; in I8, integers from -128 to 127 */
 
   /** RAPT_ARITHMETIC_I8. x_group inputs of x share a scale: a multiple of scale_group, or of 512 if that is 0,
    * or SIZE_MAX for the row. 0: as many as scale_group, or the row if that is 0; 32 with blocks of a file. */

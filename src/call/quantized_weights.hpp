@@ -72,6 +72,9 @@ class QuantizedWeights {
   std::size_t group_of(std::size_t input) const { return o_.scale_group ? input / o_.scale_group : 0; }
   // The zero of weights without w_zeros.
   int common_zero() const { return file_ ? static_cast<int>(file_.zero) : is_bytes() ? 128 : 8; }
+  // In i8 arithmetic, a codebook turns codes into bytes, which are its integers + 128.
+  bool has_integers_of_bytes() const { return is_bytes() || has_codebook(); }
+  int common_zero_of_integers() const { return has_integers_of_bytes() ? 128 : common_zero(); }
 
   unsigned code(std::size_t output, std::size_t input) const {
     if (is_packed()) return unit_.places(input % unit_.inputs).read(codes(output, input));
@@ -109,6 +112,21 @@ class QuantizedWeights {
     const unsigned q = code(output, input);
     if (has_codebook()) return codebook(q);
     return static_cast<float>(static_cast<int>(q) - zero(output, group_of(input)));
+  }
+  // Returns what the scale multiplies in i8 arithmetic.
+  int integer(std::size_t output, std::size_t input) const {
+    const unsigned q = code(output, input);
+    if (has_codebook()) return static_cast<int>(codebook(q));
+    return static_cast<int>(q) - zero(output, group_of(input));
+  }
+  // Returns whether i8 arithmetic has all numbers of the codebook.
+  bool has_codebook_of_integers() const {
+    for (unsigned q = 0; q < 16; ++q) {
+      const float number = codebook(q);
+      if (!(number >= -128 && number <= 127) || static_cast<float>(static_cast<int>(number)) != number)
+        return false;
+    }
+    return true;
   }
   float codebook(unsigned q) const {
     if (!is_packed()) return o_.w_codebook[q];

@@ -125,7 +125,13 @@ QuantizedNumbers make_new(const Problem &problem) {
     for (std::size_t i = 0; shape.zeros && !is_in_blocks && i < numbers; ++i) {
       made.zeros.push_back(static_cast<std::uint8_t>(random.below(random.one_in(4) ? 256 : 16)));
     }
-    if (shape.codebook) made.codebook = make_numbers<float>(problem, random, 16, 1);
+    if (shape.codebook && !shape.integers) made.codebook = make_numbers<float>(problem, random, 16, 1);
+    for (std::size_t q = 0; shape.codebook && shape.integers && q < 16; ++q) {
+      const bool is_extreme = problem.input == InputClass::huge || random.one_in(8);
+      const int number =
+          is_extreme ? (random.one_in(2) ? -128 : 127) : static_cast<int>(random.below(256)) - 128;
+      made.codebook.push_back(number == 0 ? -0.0f : static_cast<float>(number));
+    }
     if (shape.bias) made.bias = make_numbers<float>(problem, random, shape.outputs, 2);
     if (shape.row_scales) made.row_scales = make_numbers<float>(problem, random, shape.rows, shape.scale);
     if (shape.add) made.add = make_numbers<Y>(problem, random, shape.rows * shape.outputs, 1);

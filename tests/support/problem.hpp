@@ -188,7 +188,8 @@ struct QuantizedProblem : RowsProblem {
   bool scales = false;
   bool zeros = false;  // only u4, without codebook
   bool offsets = false;
-  bool codebook = false;  // only u4 in f32 arithmetic
+  bool codebook = false;  // only u4, in i8 arithmetic only with integers
+  bool integers = false;  // of the codebook
   bool bias = false;
   bool row_scales = false;
   bool add = false;

@@ -6,6 +6,7 @@
 #include <xsimd/xsimd.hpp>
 
 #include "call/code_unit.hpp"
+#include "call/quantized_weights.hpp"
 #include "kernels/vector/inner.hpp"
 
 namespace {
@@ -23,8 +24,9 @@ RAPT_INNER inline CodeWords load_words(const std::uint8_t *codes) {
 //   groups                   of the sum in a unit, if a unit is larger than a group; else 1
 //   whole_units              whether a layer has no part of a unit
 //   words_of(n)              the byte of a unit where the words of output n begin
-//   quad<Quads, q>(codes)    the codes of inputs 4q to 4q + 3 of a unit for a vector of outputs, whose words of the first
-//                            plane are at `codes` (integer_tiles.hpp)
+//   quad<Quads, q>(codes, table)    the codes of inputs 4q to 4q + 3 of a unit for a vector of outputs, whose words of the
+//                            first plane are at `codes` (integer_tiles.hpp). Only CodesInBytes reads the table, which has
+//                            the byte of each code of 4 bits
 struct CodesOfBytes {
   using Element = std::uint8_t;
   static constexpr std::size_t inputs = 4, bytes = 4 * rapt::linear_block, groups = 1;
@@ -32,7 +34,7 @@ struct CodesOfBytes {
   static constexpr std::size_t words_of(std::size_t n) { return 4 * n; }
 
   template <class Quads, std::size_t>
-  RAPT_INNER static CodeWords quad(const std::uint8_t *codes) {
+  RAPT_INNER static CodeWords quad(const std::uint8_t *codes, const std::uint8_t *) {
     return Quads::biased(load_words(codes));
   }
 };
@@ -43,7 +45,7 @@ struct CodesOfHalves {
   static constexpr std::size_t words_of(std::size_t n) { return 4 * n; }
 
   template <class Quads, std::size_t q>
-  RAPT_INNER static CodeWords quad(const std::uint8_t *codes) {
+  RAPT_INNER static CodeWords quad(const std::uint8_t *codes, const std::uint8_t *) {
     return halves<Quads, q>(load_words(codes));
   }
   template <class Quads, std::size_t q>
@@ -52,6 +54,12 @@ struct CodesOfHalves {
   }
 };
 struct CodesWithTable : CodesOfHalves {};
+struct CodesInBytes : CodesOfHalves {
+  template <class Quads, std::size_t q>
+  RAPT_INNER static CodeWords quad(const std::uint8_t *codes, const std::uint8_t *table) {
+    return Quads::look_up_bytes(table, CodesOfHalves::quad<Quads, q>(codes, table));
+  }
+};
 
 // Codes of 2, 3, 5 and 6 bits, which only blocks of files have.
 template <unsigned bits>
@@ -64,7 +72,7 @@ struct CodesInPlanes {
   static constexpr std::size_t words_of(std::size_t n) { return unit.words_of(n); }
 
   template <class Quads, std::size_t q>
-  RAPT_INNER static CodeWords quad(const std::uint8_t *codes) {
+  RAPT_INNER static CodeWords quad(const std::uint8_t *codes, const std::uint8_t *) {
     constexpr std::size_t quads = 8 / unit.low;
     constexpr int up = static_cast<int>(unit.more * q) - static_cast<int>(unit.low);
     const CodeWords words = load_words(codes + q / quads * unit.plane);
@@ -116,6 +124,12 @@ RAPT_INNER inline void with_kind_of(unsigned bits, F f) {
       return f(CodesOfBytes{});
   }
 }
+// Does it in i8 arithmetic.
+template <class F>
+RAPT_INNER inline void with_kind_of_integers(const rapt::QuantizedWeights &weights, F f) {
+  if (weights.has_codebook()) return f(CodesInBytes{});
+  with_kind_of(weights.bits(), f);
+}
 
 // A number's bits with this one's are the number plus 2^23, if it is an integer below 2^23.
 inline constexpr float code_magic = 0x1p23f;
@@ -138,7 +152,7 @@ RAPT_INNER inline simd<float>::batch number_in_planes(const std::uint8_t *codes,
   constexpr int of_byte = static_cast<int>(8 * (j % 4)), of_plane = static_cast<int>(bits * (j / 4));
   const CodeWords code = [&]() RAPT_INNER {
     if constexpr (Kind::unit.planes == 1) return shifted<of_byte + of_plane>(load_words(codes));
-    return shifted<of_byte>(Kind::template quad<Codes, j / 4>(codes));
+    return shifted<of_byte>(Kind::template quad<Codes, j / 4>(codes, nullptr));
   }();
   return Codes::template with_magic<(1 << bits) - 1>(code) - zero;
 }

@@ -8,6 +8,7 @@
 //   Sums, start(n)       sums of a vector of outputs, each beginning with n
 //   low_halves(w), high_halves(w)    a code of 4 bits in each byte
 //   biased(w), byte_bias codes of bytes less what the level subtracts from them
+//   look_up_bytes(table, w)    the bytes of a table of 16 that bytes below 16 name
 //   Weights, weights(w)  the codes of a vector of outputs, from a vector of words
 //   Quad<rows>           four integers of each row, from their address
 //   add<r>(s, weights, quad)    returns s plus the products of row r's four integers
@@ -37,6 +38,7 @@ namespace {
 struct IntegerTerms : ScaledTerms {
   const std::uint8_t *zeros;
   RowTerms rows;
+  const std::uint8_t *table;  // of bytes, in the order of codes
 };
 
 template <class Quads>
@@ -85,7 +87,7 @@ struct IntegerTiles : TileTraits {
                 typename Quads::Weights weights[together];
                 unroll<together>([&](std::size_t j) RAPT_INNER {
                   const std::uint8_t *const at = codes + Weights::words_of((part * together + j) * S::width);
-                  weights[j] = Quads::weights(Weights::template quad<Quads, h * quads + q>(at));
+                  weights[j] = Quads::weights(Weights::template quad<Quads, h * quads + q>(at, terms.table));
                 });
                 const typename Quads::template Quad<rows> quad(x + q * (4 * rows));
                 unroll_pairs<rows, together>([&](auto r, std::size_t j) RAPT_INNER {
