@@ -23,6 +23,7 @@ RAPT_INNER inline CodeWords load_words(const std::uint8_t *codes) {
 // (integer_tiles.hpp).
 struct CodesOfBytes {
   using Element = std::uint8_t;
+  static constexpr unsigned bits = 8;
   static constexpr std::size_t inputs = 4, planes = 1;
 
   template <class Quads, std::size_t>
@@ -32,6 +33,7 @@ struct CodesOfBytes {
 };
 struct CodesOfHalves {
   using Element = std::uint8_t;
+  static constexpr unsigned bits = 4;
   static constexpr std::size_t inputs = 8, planes = 1;
 
   template <class Quads, std::size_t q>
@@ -43,9 +45,10 @@ struct CodesOfHalves {
 struct CodesWithTable : CodesOfHalves {};
 
 // The low 4 bits are halves, and the other ones lie in the last plane.
-template <std::size_t bits>
+template <unsigned bits_of_code>
 struct CodesOfHalvesAndMore {
   using Element = std::uint8_t;
+  static constexpr unsigned bits = bits_of_code;
   static constexpr std::size_t more = bits - 4, inputs = 32 / more, planes = inputs / 8 + 1,
                                plane = 4 * rapt::linear_block;
 
