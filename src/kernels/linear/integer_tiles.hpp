@@ -17,7 +17,9 @@
 //
 //   Pairs                sums of products of two inputs, in 16 bits, of a vector of outputs
 //   pairs<r>(weights, quad)     those of row r's four integers
+//   sum_of_pairs(a, b)   the sums of two of them
 //   add_pairs(s, pairs)  returns s plus the pairs of each output
+//   vectors_of(rows)     vectors of outputs of a tile of so many rows
 //
 // For number_tiles.hpp, it also has
 //
@@ -61,6 +63,7 @@ struct IntegerTiles : TileTraits {
   static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_fold;
   static constexpr std::size_t most_rows = Quads::most_rows;
   static constexpr std::size_t vectors_of(std::size_t rows) {
+    if constexpr (AddsPairs<Quads>) return Quads::vectors_of(rows);
     return tile_vectors<A>(rows * Quads::sum_registers, 16);
   }
   // Of each block, if a single row reads blocks in turn: at most a group of codes of 4 bits. Next to 8192 bytes, these
