@@ -20,6 +20,7 @@ RAPT_INNER inline CodeWords load_words(const std::uint8_t *codes) {
 // Codes lie in memory as call/code_unit.hpp says. A zero is taken off them, but codes with a table are looked up in it
 // instead. A kind of codes has
 //
+//   bits                     of the integers that are multiplied
 //   inputs, bytes            of a unit
 //   groups                   of the sum in a unit, if a unit is larger than a group; else 1
 //   whole_units              whether a layer has no part of a unit
@@ -29,6 +30,7 @@ RAPT_INNER inline CodeWords load_words(const std::uint8_t *codes) {
 //                            the byte of each code of 4 bits
 struct CodesOfBytes {
   using Element = std::uint8_t;
+  static constexpr unsigned bits = 8;
   static constexpr std::size_t inputs = 4, bytes = 4 * rapt::linear_block, groups = 1;
   static constexpr bool whole_units = false;
   static constexpr std::size_t words_of(std::size_t n) { return 4 * n; }
@@ -40,6 +42,7 @@ struct CodesOfBytes {
 };
 struct CodesOfHalves {
   using Element = std::uint8_t;
+  static constexpr unsigned bits = 4;
   static constexpr std::size_t inputs = 8, bytes = 4 * rapt::linear_block, groups = 1;
   static constexpr bool whole_units = false;
   static constexpr std::size_t words_of(std::size_t n) { return 4 * n; }
@@ -55,6 +58,8 @@ struct CodesOfHalves {
 };
 struct CodesWithTable : CodesOfHalves {};
 struct CodesInBytes : CodesOfHalves {
+  static constexpr unsigned bits = 8;
+
   template <class Quads, std::size_t q>
   RAPT_INNER static CodeWords quad(const std::uint8_t *codes, const std::uint8_t *table) {
     return Quads::look_up_bytes(table, CodesOfHalves::quad<Quads, q>(codes, table));
@@ -62,9 +67,10 @@ struct CodesInBytes : CodesOfHalves {
 };
 
 // Codes of 2, 3, 5 and 6 bits, which only blocks of files have.
-template <unsigned bits>
+template <unsigned bits_of_code>
 struct CodesInPlanes {
   using Element = std::uint8_t;
+  static constexpr unsigned bits = bits_of_code;
   static constexpr rapt::CodeUnit unit = rapt::CodeUnit::of(bits);
   static constexpr std::size_t inputs = unit.inputs, bytes = unit.bytes();
   static constexpr std::size_t groups = bits == 3 ? 2 : 1;  // Q3_K has groups of 16 inputs

@@ -14,6 +14,14 @@
 //   add<r>(s, weights, quad)    returns s plus the products of row r's four integers
 //   numbers(s)           the sums as f32
 //
+// A class for small codes (isa/x86/small_codes.hpp) has, in place of add,
+//
+//   Pairs                sums of products of two inputs, in 16 bits, of a vector of outputs
+//   pairs<r>(weights, quad)     those of row r's four integers
+//   sum_of_pairs(a, b)   the sums of two of them
+//   add_pairs(s, pairs)  returns s plus the pairs of each output
+//   vectors_of(rows)     vectors of outputs of a tile of so many rows
+//
 // For number_tiles.hpp, it also has
 //
 //   look_up(table, codes)   the elements of a table of 16 that the low 4 bits of each lane name
@@ -41,6 +49,14 @@ struct IntegerTerms : ScaledTerms {
   const std::uint8_t *table;  // of bytes, in the order of codes
 };
 
+// Whether a level multiplies small codes in pairs, whose sums have 16 bits.
+template <class Quads>
+concept AddsPairs = requires {
+  typename Quads::Pairs;
+};
+// Returns how many such sums of codes of so many bits, times -128, fit in 16 bits.
+constexpr std::size_t quads_of_pairs(unsigned bits) { return 32767 / (2 * 128 * ((1U << bits) - 1)); }
+
 template <class Quads>
 struct IntegerTiles : TileTraits {
   using A = float;
@@ -49,6 +65,7 @@ struct IntegerTiles : TileTraits {
   static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_fold;
   static constexpr std::size_t most_rows = Quads::most_rows;
   static constexpr std::size_t vectors_of(std::size_t rows) {
+    if constexpr (AddsPairs<Quads>) return Quads::vectors_of(rows);
     return tile_vectors<A>(rows * Quads::sum_registers, 16);
   }
   // Of each block, if a single row reads blocks in turn: at most a group of codes of 4 bits. Next to 8192 bytes, these
@@ -62,8 +79,7 @@ struct IntegerTiles : TileTraits {
       const TileOperands<typename Quads::X, std::uint8_t, float> &tile, IntegerTerms terms,
       std::size_t inputs, bool first, Prefetch &fetch) {
     static_assert(blocks == 1);
-    // The codes of `together` vectors fit in the registers next to the sums of a tile.
-    constexpr std::size_t vectors = vectors_of(rows), together = vectors < 4 ? vectors : 4;
+    constexpr std::size_t vectors = vectors_of(rows);
     for (std::size_t v = 0; v < block; v += vectors * S::width) {
       const typename Quads::X *x = tile.x;
       const std::uint8_t *codes = tile.w + Weights::words_of(v);
@@ -73,32 +89,27 @@ struct IntegerTiles : TileTraits {
         const std::size_t fold = Weights::groups * terms.fold,
                           end = inputs - begin < fold ? inputs : begin + fold;
         // A unit that is larger than a group is all that the inner loop sees.
-        unroll<Weights::groups>([&](auto h) RAPT_INNER {
-          constexpr std::size_t quads = Weights::inputs / 4 / Weights::groups;
-          const std::size_t g = first_group + h;
+        unroll<Weights::groups>([&](auto part) RAPT_INNER {
+          const std::size_t g = first_group + part;
           typename Quads::Sums sum[rows][vectors];
           unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) RAPT_INNER {
             sum[r][j] = Quads::start(terms.rows.starts[g * rows + r]);
           });
-          for (std::size_t k = begin; k < end; k += Weights::inputs) {
-            if (h == 0) prefetch.step(k);
-            unroll<vectors / together>([&](auto part) RAPT_INNER {
-              unroll<quads>([&](auto q) RAPT_INNER {
-                typename Quads::Weights weights[together];
-                unroll<together>([&](std::size_t j) RAPT_INNER {
-                  const std::uint8_t *const at = codes + Weights::words_of((part * together + j) * S::width);
-                  weights[j] = Quads::weights(Weights::template quad<Quads, h * quads + q>(at, terms.table));
-                });
-                const typename Quads::template Quad<rows> quad(x + q * (4 * rows));
-                unroll_pairs<rows, together>([&](auto r, std::size_t j) RAPT_INNER {
-                  auto &of = sum[r][part * together + j];
-                  of = Quads::template add<r>(of, weights[j], quad);
-                });
-              });
+          std::size_t k = begin;
+          const auto add = [&](auto units) RAPT_INNER {
+            unroll<units>([&](std::size_t u) RAPT_INNER {
+              if (part == 0 && u * Weights::inputs % 16 == 0) prefetch.step(k + u * Weights::inputs);
             });
-            if (h == Weights::groups - 1) codes += Weights::bytes;
-            x += 4 * quads * rows;
+            add_units<Weights, units, part>(codes, x, terms.table, sum);
+            k += units * Weights::inputs;
+            if (part == Weights::groups - 1) codes += units * Weights::bytes;
+            x += units * (Weights::inputs / Weights::groups * rows);
+          };
+          constexpr std::size_t units = units_together<Weights>();
+          if constexpr (units > 1) {
+            while (end - k >= units * Weights::inputs) add(std::integral_constant<std::size_t, units>{});
           }
+          while (k < end) add(std::integral_constant<std::size_t, 1>{});
           finish<rows, vectors>(terms, sum, g, v, tile.sums);
         });
         begin = end;
@@ -107,6 +118,78 @@ struct IntegerTiles : TileTraits {
   }
 
  protected:
+  // Returns how many units of codes are added up before their sum is widened, at least 1.
+  template <class Weights>
+  static constexpr std::size_t units_together() {
+    if constexpr (AddsPairs<Quads>) {
+      constexpr std::size_t units = quads_of_pairs(Weights::bits) * 4 / Weights::inputs;
+      return units > 1 && Weights::groups == 1 ? units : 1;
+    }
+    return 1;
+  }
+
+  // The inputs of a unit that are in one group of the sum, in quads.
+  template <class Weights>
+  static constexpr std::size_t quads_of_unit = Weights::inputs / 4 / Weights::groups;
+
+  // Adds the products of a group's part of some units, whose codes are at `codes` for the first vector of outputs.
+  template <class Weights, std::size_t units, std::size_t group_of_unit, std::size_t rows,
+            std::size_t vectors>
+  RAPT_INNER static void add_units(const std::uint8_t *codes, const typename Quads::X *x,
+                                   const std::uint8_t *table, typename Quads::Sums (&sum)[rows][vectors]) {
+    // The codes of `together` vectors fit in the registers next to the sums of a tile.
+    constexpr std::size_t together = vectors < 4 ? vectors : 4;
+    unroll<vectors / together>([&](auto part) RAPT_INNER {
+      if constexpr (AddsPairs<Quads>) {
+        typename Quads::Pairs pairs[rows][together];
+        add_pairs<Weights, units, group_of_unit, part * together>(codes, x, table, pairs, sum);
+      } else {
+        unroll<units * quads_of_unit<Weights>>([&](auto n) RAPT_INNER {
+          typename Quads::Weights weights[together];
+          load_quads<Weights, n, group_of_unit, part * together>(codes, table, weights);
+          const typename Quads::template Quad<rows> quad(x + n * (4 * rows));
+          unroll_pairs<rows, together>([&](auto r, std::size_t j) RAPT_INNER {
+            auto &of = sum[r][part * together + j];
+            of = Quads::template add<r>(of, weights[j], quad);
+          });
+        });
+      }
+    });
+  }
+  // As many pairs as cannot overflow are added up in 16 bits.
+  template <class Weights, std::size_t units, std::size_t group_of_unit, std::size_t first, class Pairs,
+            std::size_t rows, std::size_t together, std::size_t vectors>
+  RAPT_INNER static void add_pairs(const std::uint8_t *codes, const typename Quads::X *x,
+                                   const std::uint8_t *table, Pairs (&pairs)[rows][together],
+                                   typename Quads::Sums (&sum)[rows][vectors]) {
+    constexpr std::size_t quads = units * quads_of_unit<Weights>, most = quads_of_pairs(Weights::bits);
+    unroll<quads>([&](auto n) RAPT_INNER {
+      typename Quads::Weights weights[together];
+      load_quads<Weights, n, group_of_unit, first>(codes, table, weights);
+      const typename Quads::template Quad<rows> quad(x + n * (4 * rows));
+      unroll_pairs<rows, together>([&](auto r, std::size_t j) RAPT_INNER {
+        const auto products = Quads::template pairs<r>(weights[j], quad);
+        pairs[r][j] = n % most == 0 ? products : Quads::sum_of_pairs(pairs[r][j], products);
+      });
+      if constexpr (n % most == most - 1 || n == quads - 1) {
+        unroll_pairs<rows, together>([&](std::size_t r, std::size_t j) RAPT_INNER {
+          sum[r][first + j] = Quads::add_pairs(sum[r][first + j], pairs[r][j]);
+        });
+      }
+    });
+  }
+  // Loads quad n of the codes of some units.
+  template <class Weights, std::size_t n, std::size_t group_of_unit, std::size_t first, std::size_t together>
+  RAPT_INNER static void load_quads(const std::uint8_t *codes, const std::uint8_t *table,
+                                    typename Quads::Weights (&weights)[together]) {
+    constexpr std::size_t quads = quads_of_unit<Weights>, q = group_of_unit * quads + n % quads;
+    codes += n / quads * Weights::bytes;
+    unroll<together>([&](std::size_t j) RAPT_INNER {
+      const std::uint8_t *const at = codes + Weights::words_of((first + j) * S::width);
+      weights[j] = Quads::weights(Weights::template quad<Quads, q>(at, table));
+    });
+  }
+
   // Adds the sums of a group to the sums of the tile.
   template <std::size_t rows, std::size_t vectors>
   RAPT_INNER static void finish(const IntegerTerms &terms, const typename Quads::Sums (&sum)[rows][vectors],

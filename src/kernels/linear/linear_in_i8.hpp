@@ -12,7 +12,8 @@
 
 namespace {
 
-template <class Rows>
+// Rows are for codes of least_bits to most_bits.
+template <class Rows, unsigned least_bits = 1, unsigned most_bits = 8>
 class CodeGroups {
  public:
   CodeGroups(const rapt::LinearCall &call, float *scratch, const Rows &rows)
@@ -29,7 +30,9 @@ class CodeGroups {
   RAPT_INNER void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs, std::size_t,
                       F f) {
     const std::uint8_t *const codes = groups_.load(output, input, inputs);
-    with_kind_of_integers(groups_.weights(), [&](auto kind) RAPT_INNER { f(kind, codes, std::size_t{0}); });
+    with_kind_of_integers(groups_.weights(), [&](auto kind) RAPT_INNER {
+      if constexpr (kind.bits >= least_bits && kind.bits <= most_bits) f(kind, codes, std::size_t{0});
+    });
   }
 
   IntegerTerms terms(std::size_t r, std::size_t height, std::size_t input) const {
@@ -49,18 +52,29 @@ class CodeGroups {
   const Rows &rows_;
 };
 
-template <class Quads>
+template <class Quads, unsigned least_bits = 1, unsigned most_bits = 8>
 struct I8Layer {
   using A = float;
   using Tiles = IntegerTiles<Quads>;
   using Rows = IntegerRows<QuadsOfRows<Quads>>;
-  using Weights = CodeGroups<Rows>;
+  using Weights = CodeGroups<Rows, least_bits, most_bits>;
   using Guard = NoGuard;
 };
 
 template <class Quads>
 void linear_of_integers(const rapt::LinearCall *call, std::size_t first, std::size_t last, void *workspace) {
   linear_tasks<I8Layer<Quads>>(call, first, last, workspace);
+}
+
+// Codes of bytes have other quads than smaller ones.
+template <class OfBytes, class Small>
+void linear_of_bytes_or_small(const rapt::LinearCall *call, std::size_t first, std::size_t last,
+                              void *workspace) {
+  if (rapt::QuantizedWeights(call->options, call->w).has_integers_of_bytes()) {
+    linear_tasks<I8Layer<OfBytes, 8>>(call, first, last, workspace);
+  } else {
+    linear_tasks<I8Layer<Small, 1, 7>>(call, first, last, workspace);
+  }
 }
 
 }  // namespace
