@@ -200,6 +200,30 @@ TEST_CASE("drawn calls have the accuracy that rapt.h promises, and the bits of t
 }
 
 // Drawn calls seldom have these shapes, at which a kernel changes its way.
+// Levels may add products of small codes in fewer bits than 32, where one product too many would overflow. Integers that
+// differ, or are rounded, hardly ever show it.
+TEST_CASE("sums of the largest products of integers") {
+  catch_faults_of_calls();
+  std::size_t tried = 0;
+  for (const KernelCase *const kernel : described_kernels()) {
+    if (std::string(kernel->name) != "linear_in_i8") continue;
+    for (const std::string weights :
+         {"i8 scale_group=256", "i4 scale_group=16", "i4 scale_group=64", "u4", "u4 scale_group=32",
+          "u4 scale_group=256 scales", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k"}) {
+      for (const char *rows : {"1", "2", "3", "4", "6", "13"}) {
+        Case made;
+        REQUIRE(parse_case(kernel->traits.family,
+                           "rows=" + std::string(rows) +
+                               " n=768 outputs=65 types=i8_f32_f32 input=largest packed_w weights=" + weights,
+                           made) == "");
+        for (const std::string &level : isas_to_test(kernel->name)) check_call(*kernel, made, level);
+        tried += 1;
+      }
+    }
+  }
+  CHECK((tried > 0 || std::getenv("RAPT_CALLS_OF")));
+}
+
 TEST_CASE(
     "calls of certain shapes have the accuracy that rapt.h promises, and the bits of the scalar level") {
   const struct {

@@ -55,7 +55,8 @@ std::vector<float> make_numbers(const Problem &problem, Random &random, std::siz
   return numbers;
 }
 
-// Draws the bytes of all blocks, of which the halves that scale are finite, and finds what they mean.
+// Draws the bytes of all blocks, of which the halves that scale are finite, and finds what they mean. Of `largest`, every
+// code is the largest one.
 void make_blocks(const Problem &problem, Random &random, QuantizedNumbers &made) {
   const QuantizedProblem &shape = problem.as<QuantizedProblem>();
   const oracle::FileType type = file_type_of(shape.weights);
@@ -66,6 +67,7 @@ void make_blocks(const Problem &problem, Random &random, QuantizedNumbers &made)
                                                                                       : random.below(256)));
   for (std::size_t b = 0; b < count; ++b) {
     std::uint8_t *const block = &made.blocks[b * size.bytes];
+    if (problem.input == InputClass::largest) std::fill_n(block, size.bytes, std::uint8_t{255});
     // The scale's and the offset's f16.
     const std::size_t d = type == oracle::FileType::q2_k   ? 80
                           : type == oracle::FileType::q3_k ? 108
@@ -106,6 +108,7 @@ QuantizedNumbers make_new(const Problem &problem) {
         const bool is_extreme = problem.input == InputClass::huge || random.one_in(20);
         made.xq.push_back(is_extreme ? (random.one_in(2) ? -128 : 127)
                                      : static_cast<int>(random.below(256)) - 128);
+        if (problem.input == InputClass::largest) made.xq.back() = -128;
       }
       made.x_scales = make_numbers<float>(problem, random, shape.rows * made.x_groups, 0.05);
     } else {
@@ -117,7 +120,8 @@ QuantizedNumbers make_new(const Problem &problem) {
     for (std::size_t i = 0; !is_in_blocks && i < shape.outputs * shape.cols; ++i) {
       const int q = problem.input == InputClass::huge ? (random.one_in(2) ? 0 : static_cast<int>(count) - 1)
                                                       : static_cast<int>(random.below(count));
-      made.q.push_back(q + least);
+      made.q.push_back(problem.input == InputClass::largest ? static_cast<int>(count) - 1 + least
+                                                            : q + least);
     }
     const std::size_t numbers = shape.outputs * made.groups;
     if (shape.scales && !is_in_blocks) made.scales = make_numbers<Scale>(problem, random, numbers, 0.1);
