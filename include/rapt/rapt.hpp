@@ -616,6 +616,9 @@ struct Block {
 };
 constexpr Block block_of(rapt_type type) {
   switch (type) {
+    case RAPT_TYPE_DEFAULT:
+    case RAPT_F32:
+      return {1, 4};
     case RAPT_F64:
       return {1, 8};
     case RAPT_F16:
@@ -642,9 +645,8 @@ constexpr Block block_of(rapt_type type) {
       return {256, 176};
     case RAPT_Q6_K:
       return {256, 210};
-    default:
-      return {1, 4};
   }
+  return {1, 1};  // of a number that is no type, which the library refuses
 }
 // Returns whether the bytes of weights hold rows without gaps. Those with strides are not checked.
 inline bool covers_weights(const rapt_linear_options &o, std::size_t rows, std::size_t bytes) {
