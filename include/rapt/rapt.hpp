@@ -733,7 +733,8 @@ std::size_t linear_packed_length(const rapt_linear_options &options) {
 }
 
 /// Packs the outputs [first_output, first_output + outputs) of a layer, as rapt_linear_pack(). `w` begins with the
-/// first of them. `packed` has linear_packed_length() bytes. Returns RAPT_BAD_SIZE if `w` has no strides and is too short.
+/// first of them. `packed` has linear_packed_length() bytes. Returns RAPT_BAD_SIZE if `w` is too short, unless it has
+/// strides.
 template <Weights W>
 rapt_status linear_pack(const W &w, std::size_t first_output, std::size_t outputs,
                         rapt_linear_options options, std::span<std::byte> packed) {
@@ -743,7 +744,7 @@ rapt_status linear_pack(const W &w, std::size_t first_output, std::size_t output
                           packed.size());
 }
 /// Gives the outputs [first_output, first_output + outputs) back, as rapt_linear_unpack(). Of quantized weights it
-/// gives the integers or the blocks. Returns RAPT_BAD_SIZE if `w` has no strides and is too short.
+/// gives the integers or the blocks. Returns RAPT_BAD_SIZE if `w` is too short, unless it has strides.
 template <WritableWeights W>
 rapt_status linear_unpack(std::span<const std::byte> packed, std::size_t first_output, std::size_t outputs,
                           rapt_linear_options options, W &&w) {
