@@ -285,7 +285,7 @@ TEST_CASE("linear layers") {
       {"rows=3 n=512 outputs=67 weights=q4_k", "", RAPT_OK},
       {"rows=3 n=512 outputs=67 weights=q4_k", "packed_w=0", RAPT_BAD_TYPE},
       {"rows=3 n=512 outputs=67 weights=q4_k", "w_type=14", RAPT_BAD_PACKED},
-      {"rows=3 n=512 outputs=67 weights=q6_k", "w_type=16", RAPT_BAD_TYPE},
+      {"rows=3 n=512 outputs=67 weights=q6_k", "w_type=18", RAPT_BAD_TYPE},
       {"rows=3 n=512 outputs=67 weights=q4_k", "x_type=8", RAPT_BAD_TYPE},
       {"rows=3 n=512 outputs=67 weights=q4_k", "y_type=13", RAPT_BAD_TYPE},
       {"rows=3 n=512 outputs=67 weights=q4_k", "in_features=256", RAPT_BAD_PACKED},
@@ -295,6 +295,9 @@ TEST_CASE("linear layers") {
       {"rows=3 n=512 outputs=67 weights=q4_k", "scale_group=16", RAPT_BAD_SCALE_GROUP},
       {"rows=3 n=512 outputs=67 weights=q6_k", "scale_group=16", RAPT_OK},
       {"rows=3 n=512 outputs=67 weights=q6_k", "scale_group=32", RAPT_BAD_SCALE_GROUP},
+      {"rows=3 n=512 outputs=67 weights=q2_k", "scale_group=16", RAPT_OK},
+      {"rows=3 n=512 outputs=67 weights=q3_k", "scale_group=32", RAPT_BAD_SCALE_GROUP},
+      {"rows=3 n=512 outputs=67 weights=q3_k", "in_features=384", RAPT_BAD_SHAPE},
       {"rows=3 n=512 outputs=67 weights=q5_0", "w_scale_type=3", RAPT_BAD_W_SCALES},
       {"rows=3 n=512 outputs=67 weights=q5_0", "w_scales=some", RAPT_BAD_W_SCALES},
       {"rows=3 n=512 outputs=67 weights=q4_k", "w_offsets=some", RAPT_BAD_W_OFFSETS},
@@ -326,7 +329,14 @@ TEST_CASE("linear layers") {
        {"rows=3 n=70 outputs=67 scale_group=32", "x_group=16", RAPT_BAD_X_GROUP},
        {"rows=3 n=70 outputs=67", "x_group=32", RAPT_BAD_X_GROUP},
        {"rows=3 n=70 outputs=67 scale_group=32", "x_group=18446744073709551614", RAPT_BAD_X_GROUP},
-       {"rows=3 n=70 outputs=67 weights=u4", "w_codebook=some", RAPT_BAD_W_CODEBOOK}});
+       {"rows=3 n=70 outputs=67 weights=u4 codebook integers", "", RAPT_OK},
+       {"rows=3 n=70 outputs=67 weights=u4 codebook integers packed_w", "", RAPT_OK},
+       {"rows=3 n=70 outputs=67 weights=u4 codebook integers", "w_zeros=some", RAPT_BAD_W_ZEROS},
+       {"rows=3 n=70 outputs=67 weights=u4 codebook integers", "y=w_codebook+0", RAPT_BAD_OVERLAP},
+       {"rows=3 n=70 outputs=67 weights=u4 codebook integers packed_w", "w_codebook=some",
+        RAPT_BAD_W_CODEBOOK},
+       {"rows=3 n=70 outputs=67 weights=u4 zeros", "w_codebook=some", RAPT_BAD_W_ZEROS},
+       {"rows=3 n=70 outputs=67 weights=u4", "w_codebook=some", RAPT_OK}});
 }
 
 TEST_CASE("rows of softmax") {

@@ -402,6 +402,11 @@ TEST_CASE("valid calls") {
          c.offsets = nullptr;
        }},
       {"a codebook", 1, RAPT_OK, [](C &c) { c.pack_with_codebook(); }},
+      {"a codebook of integers in i8 arithmetic", 1, RAPT_OK,
+       [](C &c) {
+         c.pack_with_codebook();
+         c.options.arithmetic = RAPT_ARITHMETIC_I8;
+       }},
       {"more memory than the weights have", 1, RAPT_OK, [](C &c) { c.packed_size = SIZE_MAX; }},
       {"no outputs", 1, RAPT_OK,
        [](C &c) {
@@ -511,8 +516,9 @@ TEST_CASE("arrays and options of arrays") {
          c.pack_type(RAPT_F32);
          c.options.w_scale_type = RAPT_F32;
        }},
-      {"a codebook in i8 arithmetic", 1, RAPT_BAD_W_CODEBOOK,
+      {"a codebook that i8 arithmetic does not have", 1, RAPT_BAD_W_CODEBOOK,
        [](C &c) {
+         c.codebook_numbers[3] = 2.5f;
          c.pack_with_codebook();
          c.options.arithmetic = RAPT_ARITHMETIC_I8;
        }},

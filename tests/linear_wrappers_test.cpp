@@ -216,6 +216,7 @@ TEST_CASE("blocks of a file") {
       {RAPT_Q4_1, oracle::FileType::q4_1}, {RAPT_Q5_0, oracle::FileType::q5_0},
       {RAPT_Q5_1, oracle::FileType::q5_1}, {RAPT_Q4_K, oracle::FileType::q4_k},
       {RAPT_Q5_K, oracle::FileType::q5_k}, {RAPT_Q6_K, oracle::FileType::q6_k},
+      {RAPT_Q2_K, oracle::FileType::q2_k}, {RAPT_Q3_K, oracle::FileType::q3_k},
   };
   for (const Kind &kind : kinds) {
     CAPTURE(kind.type);
@@ -223,6 +224,10 @@ TEST_CASE("blocks of a file") {
     rapt_linear_options options = small_layer();
     options.in_features = 2 * block.inputs;
     options.w_type = kind.type;
+    rapt_linear_options large = options;
+    large.in_features = large.out_features = 4096;
+    const std::size_t of_file = 4096 / block.inputs * block.bytes * 4096;
+    CHECK(linear_packed_length<float>(large) * 100 <= of_file * (kind.type == RAPT_Q3_K ? 104 : 103));
     Bytes w(outputs * 2 * block.bytes);
     for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<std::byte>(i * 31 % 61);
     const Bytes bytes = packed(w, options);

@@ -172,16 +172,16 @@ enum rapt_status {
   RAPT_BAD_W_STRIDES,     /**< a stride of w is 0 or negative, set with packed w, or too small to unpack */
   RAPT_BAD_ADD,           /**< add_type or add_stride without add, or add_stride smaller than a row */
   RAPT_BAD_PACKED, /**< packed is null, too small, damaged, another layer's; first_output no multiple of 64 */
-  RAPT_BAD_SCALE_GROUP,      /**< scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
-  RAPT_BAD_W_SCALES,         /**< w_scales or w_scale_type do not go with the types, or with packed weights */
-  RAPT_BAD_W_ZEROS,          /**< w_zeros for weights other than u4, with a codebook, or packed weights */
-  RAPT_BAD_W_OFFSETS,        /**< w_offsets for float weights, or with packed weights */
-  RAPT_BAD_W_CODEBOOK,       /**< w_codebook for other weights than u4, in I8, or with packed weights */
-  RAPT_BAD_X_SCALES,         /**< x_scales missing for x of i8, or set for another type */
-  RAPT_BAD_X_GROUP,          /**< x_group is no multiple of the scale group, or set in F32 */
-  RAPT_BAD_SCALES,           /**< scales is null */
-  RAPT_BAD_GATE,             /**< gate or dgate is null */
-  RAPT_BAD_UP,               /**< up or dup is null */
+  RAPT_BAD_SCALE_GROUP, /**< scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
+  RAPT_BAD_W_SCALES,    /**< w_scales or w_scale_type do not go with the types, or with packed weights */
+  RAPT_BAD_W_ZEROS,     /**< w_zeros for weights other than u4, with a codebook, or packed weights */
+  RAPT_BAD_W_OFFSETS,   /**< w_offsets for float weights, or with packed weights */
+  RAPT_BAD_W_CODEBOOK, /**< w_codebook for other weights than u4, with packed ones, or of no integers in I8 */
+  RAPT_BAD_X_SCALES,   /**< x_scales missing for x of i8, or set for another type */
+  RAPT_BAD_X_GROUP,    /**< x_group is no multiple of the scale group, or set in F32 */
+  RAPT_BAD_SCALES,     /**< scales is null */
+  RAPT_BAD_GATE,       /**< gate or dgate is null */
+  RAPT_BAD_UP,         /**< up or dup is null */
   RAPT_BAD_GATE_STRIDE,      /**< gate_stride is smaller than a row */
   RAPT_BAD_UP_STRIDE,        /**< up_stride is smaller than a row */
   RAPT_BAD_ACTIVATION,       /**< activation is not one of rapt_activation */
@@ -291,7 +291,9 @@ enum rapt_type {
   RAPT_Q5_1, /**< 32 inputs in 24 bytes */
   RAPT_Q4_K, /**< 256 inputs in 144 bytes */
   RAPT_Q5_K, /**< 256 inputs in 176 bytes */
-  RAPT_Q6_K  /**< 256 inputs in 210 bytes */
+  RAPT_Q6_K, /**< 256 inputs in 210 bytes */
+  RAPT_Q2_K, /**< 256 inputs in 84 bytes */
+  RAPT_Q3_K  /**< 256 inputs in 110 bytes */
 };
 typedef enum rapt_type rapt_type;
 
@@ -1234,7 +1236,8 @@ typedef struct rapt_matrix_strides {
  *
  * sx is the sum of the group's x, added in order from 0; in I8 it is float(sum of xq[k]) * xs. With
  * w_codebook, the number of input k is scale * w_codebook[q[k]]: a line has w_codebook[q[k]] in place of
- * q[k] - zero.
+ * q[k] - zero. In I8 all 16 numbers must be integers from -128 to 127, else the call and rapt_linear_pack() are
+ * RAPT_BAD_W_CODEBOOK.
  *
  * In RAPT_ARITHMETIC_F32, the default, x has f32, f16 or bf16. In RAPT_ARITHMETIC_I8, x is first rounded to
  * the integers xq[k] and scales xs that rapt_quantize_rows gives for RAPT_I8 and groups of x_group inputs. x
@@ -1252,11 +1255,13 @@ typedef struct rapt_matrix_strides {
  *   Q4_1, Q5_1            32   32            d       0             m
  *   Q4_K, Q5_K            256  32            d s     0             -(m b)
  *   Q6_K                  256  16            d s     32
+ *   Q2_K                  256  16            d s     0             -(m b)
+ *   Q3_K                  256  16            d s     4
  * ~~~
  *
  * in_features must be a multiple of n, else it is RAPT_BAD_SHAPE. scale_group is as in the table, or 0, which means the same.
  * In RAPT_ARITHMETIC_I8, x_group of 0 is 32. An output has the bits that it has with the same integers, scales and offsets in
- * arrays. Packed blocks take at most 1.03 times the bytes of the file.
+ * arrays. Packed blocks take at most 1.03 times the bytes of the file, and Q3_K 1.04 times.
  *
  * Gradients are linear layers too, with other strides. With g the gradient of y, [rows][out_features]:
  * ~~~
@@ -1334,7 +1339,7 @@ typedef struct rapt_linear_options {
   const uint8_t *w_zeros;
   const void *w_offsets;   /**< [out_features][groups] of w_scale_type, or null */
   rapt_type w_scale_type;  /**< of w_scales and w_offsets; 0: RAPT_F32 */
-  const float *w_codebook; /**< [16] in F32 with RAPT_U4, or null */
+  const float *w_codebook; /**< [16] with RAPT_U4, or null; in I8, integers from -128 to 127 */
 
   /** RAPT_ARITHMETIC_I8. x_group inputs of x share a scale: a multiple of scale_group, or of 512 if that is 0,
    * or SIZE_MAX for the row. 0: as many as scale_group, or the row if that is 0; 32 with blocks of a file. */

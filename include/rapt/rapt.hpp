@@ -645,6 +645,10 @@ constexpr Block block_of(rapt_type type) {
       return {256, 176};
     case RAPT_Q6_K:
       return {256, 210};
+    case RAPT_Q2_K:
+      return {256, 84};
+    case RAPT_Q3_K:
+      return {256, 110};
   }
   return {1, 1};  // of a number that is no type, which the library refuses
 }

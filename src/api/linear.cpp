@@ -26,7 +26,7 @@ namespace {
 bool resolve_type(rapt_type &type, rapt_type by_default) {
   const int number = number_of(type);
   if (number == RAPT_TYPE_DEFAULT) type = by_default;
-  return number >= RAPT_TYPE_DEFAULT && number <= RAPT_Q6_K;
+  return number >= RAPT_TYPE_DEFAULT && number <= RAPT_Q3_K;
 }
 constexpr bool is_float(rapt_type type) { return type == RAPT_F32 || type == RAPT_F16 || type == RAPT_BF16; }
 
@@ -65,7 +65,7 @@ rapt_status check_quantized(const rapt_linear_options &o) {
   if (o.w_scales && !plain) return RAPT_BAD_W_SCALES;
   if (o.w_zeros && !(plain && o.w_type == RAPT_U4 && !o.w_codebook)) return RAPT_BAD_W_ZEROS;
   if (o.w_offsets && !plain) return RAPT_BAD_W_OFFSETS;
-  if (o.w_codebook && !(plain && o.w_type == RAPT_U4 && !in_i8)) return RAPT_BAD_W_CODEBOOK;
+  if (o.w_codebook && !(plain && o.w_type == RAPT_U4)) return RAPT_BAD_W_CODEBOOK;
   const int scale_type = number_of(o.w_scale_type);
   if (scale_type != RAPT_TYPE_DEFAULT) {
     const bool is_known = scale_type == RAPT_F32 || scale_type == RAPT_F16 || scale_type == RAPT_BF16;
@@ -204,6 +204,14 @@ bool continues(const PackedHeader &header, const rapt_linear_options &o, const v
                                        16 * sizeof *o.w_codebook) == 0);
 }
 
+// Returns whether the arithmetic has the numbers of the weights' codebook. Weights that are not packed have it in the
+// options.
+bool has_codebook_of_arithmetic(const rapt_linear_options &o, const void *w) {
+  if (!is_quantized(o.w_type) || o.arithmetic != RAPT_ARITHMETIC_I8) return true;
+  const QuantizedWeights weights(o, w);
+  return !weights.has_codebook() || weights.has_codebook_of_integers();
+}
+
 // Returns how many tasks a call has.
 std::size_t count_tasks(const rapt_linear_options &o) {
   return o.rows == 0 || o.out_features == 0 ? 0 : LinearTasks(o).count();
@@ -230,9 +238,9 @@ struct Run {
     if (o.packed_w) {
       if (!are_of_layer(o, call.w)) return RAPT_BAD_PACKED;
       const PackedHeader header = PackedHeader::stored_at(call.w);
-      if (header.has_codebook && o.arithmetic == RAPT_ARITHMETIC_I8) return RAPT_BAD_W_CODEBOOK;
       packed_length = header.length;
     }
+    if (!has_codebook_of_arithmetic(o, call.w)) return RAPT_BAD_W_CODEBOOK;
     const std::size_t bytes = workspace_bytes(o);
     if (!workspace.holds(bytes)) return RAPT_BAD_WORKSPACE;
     const rapt_status arrays =
@@ -313,6 +321,7 @@ rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
     if (first_output > o.out_features || outputs > o.out_features - first_output) return RAPT_BAD_SIZE;
     // A layer without outputs is its header.
     if (outputs == 0 && o.out_features > 0) return RAPT_OK;
+    if (!has_codebook_of_arithmetic(o, w)) return RAPT_BAD_W_CODEBOOK;
     const auto [scales, zeros, offsets, codebook] = scale_arrays(o, outputs);
     ListedRows reads[] = {{w, o.w_strides, outputs, nullptr, columns_of_w(o), 1, size_of(o.w_type)},
                           scales,
@@ -363,7 +372,7 @@ rapt_status rapt_linear_unpack(const void *packed, size_t packed_size, size_t fi
     if (w_zeros && !header.has_zeros) return RAPT_BAD_W_ZEROS;
     if (w_offsets && !(header.has_offsets && are_apart)) return RAPT_BAD_W_OFFSETS;
     if (w_codebook && !header.has_codebook) return RAPT_BAD_W_CODEBOOK;
-    if (header.has_codebook && o.arithmetic == RAPT_ARITHMETIC_I8) return RAPT_BAD_W_CODEBOOK;
+    if (!has_codebook_of_arithmetic(o, packed)) return RAPT_BAD_W_CODEBOOK;
     // The options alone say how long the arrays are.
     o.w_scales = w_scales;
     o.w_zeros = w_zeros;

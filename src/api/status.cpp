@@ -173,8 +173,8 @@ const char *text_of(rapt_status status) {
       return "options->w_offsets is set for float weights or packed weights, or w_offsets is given for packed weights "
              "without offsets";
     case RAPT_BAD_W_CODEBOOK:
-      return "options->w_codebook is set for other weights than RAPT_U4, in RAPT_ARITHMETIC_I8, or with packed "
-             "weights; or w_codebook is given for packed weights without a codebook";
+      return "options->w_codebook is set for other weights than RAPT_U4 or with packed weights; w_codebook is given for "
+             "packed weights without a codebook; or a codebook in RAPT_ARITHMETIC_I8 is not integers from -128 to 127";
     case RAPT_BAD_X_SCALES:
       return "options->x_scales is null for x of RAPT_I8, or set for another type";
     case RAPT_BAD_X_GROUP:

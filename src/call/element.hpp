@@ -31,19 +31,7 @@ template <class A, class F>
         return f(Element<BF16>{});
       case RAPT_F32:
         return f(Element<float>{});
-      case RAPT_TYPE_DEFAULT:
-      case RAPT_F64:
-      case RAPT_I8:
-      case RAPT_I4:
-      case RAPT_U4:
-      case RAPT_Q8_0:
-      case RAPT_Q4_0:
-      case RAPT_Q4_1:
-      case RAPT_Q5_0:
-      case RAPT_Q5_1:
-      case RAPT_Q4_K:
-      case RAPT_Q5_K:
-      case RAPT_Q6_K:
+      default:
         break;
     }
     __builtin_unreachable();
@@ -53,18 +41,6 @@ template <class A, class F>
 // Returns the bytes of an element, or of two elements of 4 bits. What lies in blocks is counted in bytes.
 constexpr std::size_t size_of(rapt_type type) {
   switch (type) {
-    case RAPT_I8:
-    case RAPT_I4:
-    case RAPT_U4:
-    case RAPT_Q8_0:
-    case RAPT_Q4_0:
-    case RAPT_Q4_1:
-    case RAPT_Q5_0:
-    case RAPT_Q5_1:
-    case RAPT_Q4_K:
-    case RAPT_Q5_K:
-    case RAPT_Q6_K:
-      return 1;
     case RAPT_F16:
     case RAPT_BF16:
       return 2;
@@ -72,10 +48,9 @@ constexpr std::size_t size_of(rapt_type type) {
       return 4;
     case RAPT_F64:
       return 8;
-    case RAPT_TYPE_DEFAULT:
-      break;
+    default:
+      return 1;
   }
-  __builtin_unreachable();
 }
 
 #pragma GCC diagnostic pop

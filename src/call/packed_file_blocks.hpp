@@ -11,30 +11,11 @@
 
 namespace rapt {
 
-// The planes of a unit of codes.
-template <class File>
-struct PackedUnit {
-  static constexpr std::size_t plane = 4 * linear_block;
-  static constexpr std::size_t inputs = File::bits == 5   ? 32
-                                        : File::bits == 6 ? 16
-                                                          : 32 / File::bits,
-                               bytes = inputs * File::bits / 32 * plane;
-  static constexpr unsigned more = File::bits > 4 ? File::bits - 4 : 0;
-
-  // Where an output, whose words begin at its fourth byte, has the code of an input of the unit.
-  static constexpr Places places(std::size_t input) {
-    if (File::bits == 8) return {{input, 0, 8, 0}, {}};
-    const Bits low{input / 8 * plane + input % 4, input % 8 < 4 ? 0U : 4U, 4, 0};
-    if (File::bits == 4) return {low, {}};
-    return {low, {bytes - plane + input % 4, static_cast<unsigned>(more * (input / 4)), more, 4}};
-  }
-};
-
 template <class File>
 class PackedFileBlocks {
  public:
   static constexpr std::size_t block = linear_block;
-  using Unit = PackedUnit<File>;
+  static constexpr CodeUnit unit = CodeUnit::of(File::bits);
 
   // `packed` begins with the header, which need not be there yet.
   PackedFileBlocks(const rapt_linear_options &o, char *packed)
@@ -50,8 +31,8 @@ class PackedFileBlocks {
         if (n < count) {
           move_in(reinterpret_cast<const std::uint8_t *>(row + b * File::bytes), n, b, to);
         } else {
-          each_code(n, b, to, [](std::uint8_t *unit, std::size_t k, std::size_t) {
-            Unit::places(k).write(unit, File::zero);
+          each_code(n, b, to, [](std::uint8_t *words, std::size_t k, std::size_t) {
+            unit.places(k).write(words, File::zero);
           });
         }
       }
@@ -70,30 +51,31 @@ class PackedFileBlocks {
   std::size_t blocks() const { return o_.in_features / File::inputs; }
   char *of_block(std::size_t output) const { return packed_ + output / block * layout_.block_size(); }
 
-  // Calls f(unit, input of the unit, input of the file's block b).
+  // Calls f(address of an output's words, input of the unit, input of the file's block b).
   template <class F>
   static void each_code(std::size_t n, std::size_t b, char *to, F f) {
-    auto *unit =
-        reinterpret_cast<std::uint8_t *>(to) + b * (File::inputs / Unit::inputs) * Unit::bytes + 4 * n;
-    for (std::size_t i = 0; i < File::inputs; i += Unit::inputs, unit += Unit::bytes) {
-      for (std::size_t k = 0; k < Unit::inputs; ++k) f(unit, k, i + k);
+    auto *words = reinterpret_cast<std::uint8_t *>(to) + b * (File::inputs / unit.inputs) * unit.bytes() +
+                  unit.words_of(n);
+    for (std::size_t i = 0; i < File::inputs; i += unit.inputs, words += unit.bytes()) {
+      for (std::size_t k = 0; k < unit.inputs; ++k) f(words, k, i + k);
     }
   }
   // Calls f(address of a number in the packed block, its place or null, where its f16 is in the file, sign) for the scales and
   // offsets of the file's block b.
   template <class F>
   void each_number(std::size_t n, std::size_t b, char *to, F f) const {
-    char *const scales = to + layout_.codes_size(), *const offsets = scales + layout_.scales_size();
-    const std::size_t of_steps = scale_groups(o_) * block;
+    char *const scales = to + layout_.scales_begin(), *const offsets = to + layout_.offsets_begin();
     const auto at = [&](char *numbers, std::size_t g, std::size_t size) {
       return numbers + (g * block + n) * size;
     };
     if constexpr (File::has_steps) {
-      f.half(at(scales + of_steps, b, 2), File::d, 0);
+      f.half(at(to + layout_.scale_steps(), b, 2), File::d, 0);
       for (std::size_t g = 0; g < groups; ++g) f.byte(at(scales, b * groups + g, 1), File::scale(g));
       if constexpr (File::has_offsets) {
-        f.half(at(offsets + of_steps, b, 2), File::m, 0x80);
-        for (std::size_t g = 0; g < groups; ++g) f.byte(at(offsets, b * groups + g, 1), File::offset(g));
+        f.half(at(to + layout_.offset_steps(), b, 2), File::m, 0x80);
+        if constexpr (!File::shares_bytes) {
+          for (std::size_t g = 0; g < groups; ++g) f.byte(at(offsets, b * groups + g, 1), File::offset(g));
+        }
       }
     } else {
       f.half(at(scales, b, 2), File::d, 0);
@@ -102,8 +84,8 @@ class PackedFileBlocks {
   }
 
   void move_in(const std::uint8_t *from, std::size_t n, std::size_t b, char *to) const {
-    each_code(n, b, to, [&](std::uint8_t *unit, std::size_t k, std::size_t i) {
-      Unit::places(k).write(unit, File::code(i).read(from) ^ File::flip);
+    each_code(n, b, to, [&](std::uint8_t *words, std::size_t k, std::size_t i) {
+      unit.places(k).write(words, File::code(i).read(from) ^ File::flip);
     });
     struct {
       const std::uint8_t *from;
@@ -111,14 +93,16 @@ class PackedFileBlocks {
         number[0] = static_cast<char>(from[at]);
         number[1] = static_cast<char>(from[at + 1] ^ sign);
       }
-      void byte(char *number, const Places &at) const { *number = static_cast<char>(at.read(from)); }
+      void byte(char *number, const Places &at) const {
+        *number = static_cast<char>(at.read(from) - File::scale_zero);
+      }
     } const move{from};
     each_number(n, b, to, move);
   }
   void move_out(char *from, std::size_t n, std::size_t b, std::uint8_t *to) const {
     std::memset(to, 0, File::bytes);
-    each_code(n, b, from, [&](const std::uint8_t *unit, std::size_t k, std::size_t i) {
-      File::code(i).write(to, Unit::places(k).read(unit) ^ File::flip);
+    each_code(n, b, from, [&](const std::uint8_t *words, std::size_t k, std::size_t i) {
+      File::code(i).write(to, unit.places(k).read(words) ^ File::flip);
     });
     struct {
       std::uint8_t *to;
@@ -127,7 +111,7 @@ class PackedFileBlocks {
         to[at + 1] = static_cast<std::uint8_t>(number[1] ^ sign);
       }
       void byte(const char *number, const Places &at) const {
-        at.write(to, static_cast<std::uint8_t>(*number));
+        at.write(to, static_cast<std::uint8_t>(*number) + File::scale_zero);
       }
     } const move{to};
     each_number(n, b, from, move);

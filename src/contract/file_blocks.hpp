@@ -6,6 +6,8 @@
 //   Q4_1   | 32, 20        | d * q + m
 //   Q5_0   | 32, 22        | d * (q - 16)
 //   Q5_1   | 32, 24        | d * q + m
+//   Q2_K   | 256, 84       | d * s * q - m * t, where 16 inputs share s and t
+//   Q3_K   | 256, 110      | d * (s - 32) * (q - 4), where 16 inputs share s
 //   Q4_K   | 256, 144      | d * s * q - m * t, where 32 inputs share s and t
 //   Q5_K   | 256, 176      | d * s * q - m * t, where 32 inputs share s and t
 //   Q6_K   | 256, 210      | d * s * (q - 32), where 16 inputs share s
@@ -61,50 +63,78 @@ constexpr Places six_bits(std::size_t bytes, std::size_t i) {
   return {{bytes + 8 + k - 4, of == 0 ? 0U : 4U, 4, 0}, {bytes + 4 * of + k - 4, 6, 2, 4}};
 }
 
-struct Q8_0 {
+// What most blocks are like. Others replace what differs.
+struct PlainBlock {
+  static constexpr unsigned flip = 0;        // what changes a code of the file to an unsigned one
+  static constexpr unsigned scale_zero = 0;  // taken off the integer of a scale
+  static constexpr bool has_offsets = false;
+  static constexpr bool has_steps = false;     // scales are integers times d, offsets integers times m
+  static constexpr bool shares_bytes = false;  // scales are the low halves of bytes, offsets the high ones
+};
+
+struct Q8_0 : PlainBlock {
   static constexpr unsigned bits = 8, zero = 128, flip = 128;
   static constexpr std::size_t inputs = 32, bytes = 34, group = 32, d = 0;
-  static constexpr bool has_offsets = false, has_steps = false;
   static constexpr Places code(std::size_t i) { return {{2 + i, 0, 8, 0}, {}}; }
 };
-struct Q4_0 {
-  static constexpr unsigned bits = 4, zero = 8, flip = 0;
+struct Q4_0 : PlainBlock {
+  static constexpr unsigned bits = 4, zero = 8;
   static constexpr std::size_t inputs = 32, bytes = 18, group = 32, d = 0;
-  static constexpr bool has_offsets = false, has_steps = false;
   static constexpr Places code(std::size_t i) { return {half_of_32(2, i), {}}; }
 };
-struct Q4_1 {
-  static constexpr unsigned bits = 4, zero = 0, flip = 0;
+struct Q4_1 : PlainBlock {
+  static constexpr unsigned bits = 4, zero = 0;
   static constexpr std::size_t inputs = 32, bytes = 20, group = 32, d = 0, m = 2;
-  static constexpr bool has_offsets = true, has_steps = false;
+  static constexpr bool has_offsets = true;
   static constexpr Places code(std::size_t i) { return {half_of_32(4, i), {}}; }
 };
-struct Q5_0 {
-  static constexpr unsigned bits = 5, zero = 16, flip = 0;
+struct Q5_0 : PlainBlock {
+  static constexpr unsigned bits = 5, zero = 16;
   static constexpr std::size_t inputs = 32, bytes = 22, group = 32, d = 0;
-  static constexpr bool has_offsets = false, has_steps = false;
   static constexpr Places code(std::size_t i) {
     return {half_of_32(6, i), {2 + i / 8, static_cast<unsigned>(i % 8), 1, 4}};
   }
 };
-struct Q5_1 {
-  static constexpr unsigned bits = 5, zero = 0, flip = 0;
+struct Q5_1 : PlainBlock {
+  static constexpr unsigned bits = 5, zero = 0;
   static constexpr std::size_t inputs = 32, bytes = 24, group = 32, d = 0, m = 2;
-  static constexpr bool has_offsets = true, has_steps = false;
+  static constexpr bool has_offsets = true;
   static constexpr Places code(std::size_t i) {
     return {half_of_32(8, i), {4 + i / 8, static_cast<unsigned>(i % 8), 1, 4}};
   }
 };
-struct Q4_K {
-  static constexpr unsigned bits = 4, zero = 0, flip = 0;
+// Of each 128 inputs, 32 bytes have 2 bits of four times 32.
+constexpr Bits quarter_of_128(std::size_t codes, std::size_t i) {
+  return {codes + i / 128 * 32 + i % 32, static_cast<unsigned>(i % 128 / 32 * 2), 2, 0};
+}
+struct Q2_K : PlainBlock {
+  static constexpr unsigned bits = 2, zero = 0;
+  static constexpr std::size_t inputs = 256, bytes = 84, group = 16, d = 80, m = 82;
+  static constexpr bool has_offsets = true, has_steps = true, shares_bytes = true;
+  static constexpr Places code(std::size_t i) { return {quarter_of_128(16, i), {}}; }
+  static constexpr Places scale(std::size_t g) { return {{g, 0, 8, 0}, {}}; }
+};
+struct Q3_K : PlainBlock {
+  static constexpr unsigned bits = 3, zero = 4, scale_zero = 32;
+  static constexpr std::size_t inputs = 256, bytes = 110, group = 16, d = 108;
+  static constexpr bool has_steps = true;
+  static constexpr Places code(std::size_t i) {
+    return {quarter_of_128(32, i), {i % 32, static_cast<unsigned>(i / 32), 1, 2}};
+  }
+  static constexpr Places scale(std::size_t g) {
+    return {{96 + g % 8, g < 8 ? 0U : 4U, 4, 0}, {104 + g % 4, static_cast<unsigned>(g / 4 * 2), 2, 4}};
+  }
+};
+struct Q4_K : PlainBlock {
+  static constexpr unsigned bits = 4, zero = 0;
   static constexpr std::size_t inputs = 256, bytes = 144, group = 32, d = 0, m = 2;
   static constexpr bool has_offsets = true, has_steps = true;
   static constexpr Places code(std::size_t i) { return {half_of_64(16, i), {}}; }
   static constexpr Places scale(std::size_t g) { return six_bits(4, g); }
   static constexpr Places offset(std::size_t g) { return six_bits(4, 8 + g); }
 };
-struct Q5_K {
-  static constexpr unsigned bits = 5, zero = 0, flip = 0;
+struct Q5_K : PlainBlock {
+  static constexpr unsigned bits = 5, zero = 0;
   static constexpr std::size_t inputs = 256, bytes = 176, group = 32, d = 0, m = 2;
   static constexpr bool has_offsets = true, has_steps = true;
   static constexpr Places code(std::size_t i) {
@@ -113,10 +143,10 @@ struct Q5_K {
   static constexpr Places scale(std::size_t g) { return six_bits(4, g); }
   static constexpr Places offset(std::size_t g) { return six_bits(4, 8 + g); }
 };
-struct Q6_K {
-  static constexpr unsigned bits = 6, zero = 32, flip = 0;
+struct Q6_K : PlainBlock {
+  static constexpr unsigned bits = 6, zero = 32;
   static constexpr std::size_t inputs = 256, bytes = 210, group = 16, d = 208;
-  static constexpr bool has_offsets = false, has_steps = true;
+  static constexpr bool has_steps = true;
   static constexpr Places code(std::size_t i) {
     const std::size_t of = i / 128, k = i % 128;
     return {{64 * of + k % 64, k < 64 ? 0U : 4U, 4, 0},
@@ -145,6 +175,10 @@ constexpr bool with_file_blocks(rapt_type type, F f) {
       return f(Q5_K{}), true;
     case RAPT_Q6_K:
       return f(Q6_K{}), true;
+    case RAPT_Q2_K:
+      return f(Q2_K{}), true;
+    case RAPT_Q3_K:
+      return f(Q3_K{}), true;
     default:
       return false;
   }
@@ -154,13 +188,14 @@ constexpr bool with_file_blocks(rapt_type type, F f) {
 struct FileBlocks {
   unsigned bits = 0, zero = 0;
   std::size_t inputs = 1, bytes = 1, group = 0;
-  bool has_offsets = false, has_steps = false;
+  bool has_offsets = false, has_steps = false, shares_bytes = false;
 
   explicit operator bool() const { return bits != 0; }
   static constexpr FileBlocks of(rapt_type type) {
     FileBlocks found;
     with_file_blocks(type, [&]<class B>(B) {
-      found = {B::bits, B::zero, B::inputs, B::bytes, B::group, B::has_offsets, B::has_steps};
+      found = {B::bits,  B::zero,        B::inputs,    B::bytes,
+               B::group, B::has_offsets, B::has_steps, B::shares_bytes};
     });
     return found;
   }

@@ -72,14 +72,14 @@ struct BlockNVFP4 {
 // a group's scale in its low half and its offset in its high half.
 struct BlockQ2_K {
   static constexpr std::size_t elements = 256;
-  static constexpr Format format{RAPT_U4, 16, true, true};
+  static constexpr Format format{RAPT_U4, 16, true, true, RAPT_F32, RAPT_Q2_K};
   Byte scales[16], codes[64], scale[2], offset[2];
 };
 
 // Codes are as in Q2_K. Input 32 j + k has bit j of high[k] too.
 struct BlockQ3_K {
   static constexpr std::size_t elements = 256;
-  static constexpr Format format{RAPT_I4, 16, false, false};
+  static constexpr Format format{RAPT_I4, 16, false, false, RAPT_F32, RAPT_Q3_K};
   Byte high[32], codes[64], scales[12], scale[2];
 };
 

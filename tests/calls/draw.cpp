@@ -23,8 +23,17 @@ Problem perhaps_in_blocks(Random &random, Problem problem) {
   of.weights = static_cast<WeightType>(first + static_cast<int>(random.below(count)));
   const std::size_t inputs = oracle::size_of_block(file_type_of(of.weights)).inputs;
   of.cols = (of.cols + inputs - 1) / inputs * inputs;
-  of.scales = of.zeros = of.offsets = of.codebook = false;
+  of.scales = of.zeros = of.offsets = of.codebook = of.integers = false;
   of.scale_group = 0;
+  return problem;
+}
+
+// Gives some layers of 4 bits a codebook that both arithmetics have.
+Problem perhaps_with_integers(Random &random, Problem problem) {
+  QuantizedProblem &of = std::get<QuantizedProblem>(problem.of);
+  if (of.weights != WeightType::u4 || !random.one_in(3)) return problem;
+  of.zeros = false;
+  of.codebook = of.integers = true;
   return problem;
 }
 
@@ -47,8 +56,10 @@ Problem draw_problem(Random &random, const KernelCase &kernel, std::size_t most)
     case Family::linear:
       return draw_linear_problem(random, multiplications);
     case Family::quantized_linear:
-      return perhaps_in_blocks(random, draw_quantized_problem(random, multiplications,
-                                                              std::strstr(kernel.name, "_i8") != nullptr));
+      return perhaps_in_blocks(
+          random,
+          perhaps_with_integers(random, draw_quantized_problem(random, multiplications,
+                                                               std::strstr(kernel.name, "_i8") != nullptr)));
     case Family::attention:
     case Family::attention_backward:
       break;

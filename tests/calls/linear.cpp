@@ -1,6 +1,7 @@
 #include "calls/linear.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -266,6 +267,7 @@ class LinearCall final : public Call {
     add_shape(limits);
     add_strides(limits);
     add_groups(limits);
+    add_codebooks(limits);
     if (how_.packed_w && is_quantized(w_type_)) add_packed(limits);
     limits.are_of(Where::call);
     limits.field("workspace_size", workspace_size_);
@@ -433,7 +435,7 @@ class LinearCall final : public Call {
     limits.field("x_type", o_.x_type);
     limits.field("w_type", o_.w_type);
     limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {8, 99, ~0u});
-    limits.past("w_type", o_.w_type, RAPT_BAD_TYPE, {RAPT_Q6_K + 1, 99, ~0u});
+    limits.past("w_type", o_.w_type, RAPT_BAD_TYPE, {RAPT_Q3_K + 1, 99, ~0u});
     limits.past("y_type", o_.y_type, RAPT_BAD_TYPE, {8, 99, ~0u, RAPT_I8, RAPT_I4, RAPT_U4});
     if (!is_short()) {  // else other types follow from these
       limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {RAPT_I4, RAPT_U4});
@@ -546,21 +548,35 @@ class LinearCall final : public Call {
       const bool has_codebook = find("w_codebook") != nullptr;
       if (w_type_ != RAPT_U4 || (has_codebook && !how_.packed_w))
         past_pointer("w_zeros", o_.w_zeros, RAPT_BAD_W_ZEROS);
-      if (w_type_ != RAPT_U4 || in_i8)
-        limits.past("w_codebook", o_.w_codebook,
-                    only(RAPT_BAD_W_CODEBOOK) | (w_type_ == RAPT_U4 ? only(RAPT_BAD_W_ZEROS) : 0),
-                    {reinterpret_cast<const float *>(&limits)});
+      if (w_type_ != RAPT_U4) past_pointer("w_codebook", o_.w_codebook, RAPT_BAD_W_CODEBOOK);
     }
     if (!x_is_i8_) past_pointer("x_scales", o_.x_scales, RAPT_BAD_X_SCALES);
     if (!in_i8) {
       limits.past("x_group", o_.x_group, RAPT_BAD_X_GROUP, {32, 512, SIZE_MAX});
     } else {
-      const std::size_t fold = w_type_ == RAPT_Q6_K    ? 16
+      const bool in_16 = w_type_ == RAPT_Q2_K || w_type_ == RAPT_Q3_K || w_type_ == RAPT_Q6_K;
+      const std::size_t fold = in_16                   ? 16
                                : is_in_blocks(w_type_) ? 32
                                : o_.scale_group        ? o_.scale_group
                                                        : 512;
       limits.past("x_group", o_.x_group, RAPT_BAD_X_GROUP,
                   {1, fold - 1, fold + 1, 3 * fold / 2, SIZE_MAX - 1});
+    }
+  }
+  // I8 arithmetic has codebooks of integers of bytes.
+  void add_codebooks(Limits &limits) {
+    if (arithmetic_ != RAPT_ARITHMETIC_I8 || w_type_ != RAPT_U4 || !has_work()) return;
+    limits.are_of(Where::call);
+    if (!how_.packed_w) {
+      static const float bad[4][16] = {
+          {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0.5f}, {128}, {0, -129}, {0, 0, NAN}};
+      for (const float(&codebook)[16] : bad)
+        limits.past("w_codebook", o_.w_codebook, find("w_zeros") ? RAPT_BAD_W_ZEROS : RAPT_BAD_W_CODEBOOK,
+                    {codebook});
+    } else if (find("w_codebook")) {
+      const std::size_t header = 64;
+      for (std::size_t q = 0; q < 16; ++q)
+        limits.add({"w", only(RAPT_BAD_W_CODEBOOK), [=, this] { spoil(*packed_operand(), header + 4 * q); }});
     }
   }
   // Packed weights bring their arrays, and are of one layer.
@@ -651,7 +667,7 @@ std::unique_ptr<Call> make_quantized_call(const Problem &problem, const Layout &
                                           rapt_arithmetic arithmetic) {
   const QuantizedProblem &wanted = problem.as<QuantizedProblem>();
   const bool in_i8 = arithmetic == RAPT_ARITHMETIC_I8;
-  if ((in_i8 && wanted.codebook) ||
+  if ((in_i8 && wanted.codebook && !wanted.integers) ||
       (!in_i8 && (has_x_of_i8(wanted.types) || wanted.x_group != XGroup::as_weights)))
     return nullptr;  // the problem is another kernel's
   const oracle::FileType file = file_type_of(wanted.weights);

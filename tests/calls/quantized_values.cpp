@@ -61,14 +61,18 @@ void make_blocks(const Problem &problem, Random &random, QuantizedNumbers &made)
   const oracle::FileType type = file_type_of(shape.weights);
   const oracle::BlockSize size = oracle::size_of_block(type);
   const std::size_t count = shape.outputs * shape.cols / size.inputs;
-  const bool is_q6_k = type == oracle::FileType::q6_k;
   for (std::size_t i = 0; i < count * size.bytes; ++i)
     made.blocks.push_back(static_cast<std::uint8_t>(problem.input == InputClass::huge ? 255 * random.below(2)
                                                                                       : random.below(256)));
   for (std::size_t b = 0; b < count; ++b) {
     std::uint8_t *const block = &made.blocks[b * size.bytes];
-    for (const std::size_t at : {is_q6_k ? 208U : 0U, 2U}) {
-      if (at == 2 && !oracle::has_offsets(type)) continue;
+    // The scale's and the offset's f16.
+    const std::size_t d = type == oracle::FileType::q2_k   ? 80
+                          : type == oracle::FileType::q3_k ? 108
+                          : type == oracle::FileType::q6_k ? 208
+                                                           : 0;
+    for (const std::size_t at : {d, d + 2}) {
+      if (at != d && !oracle::has_offsets(type)) continue;
       const bool is_special = problem.input == InputClass::specials && random.one_in(20);
       if (!is_special) block[at + 1] &= 0xaf;  // below 2^-3
     }
@@ -121,7 +125,13 @@ QuantizedNumbers make_new(const Problem &problem) {
     for (std::size_t i = 0; shape.zeros && !is_in_blocks && i < numbers; ++i) {
       made.zeros.push_back(static_cast<std::uint8_t>(random.below(random.one_in(4) ? 256 : 16)));
     }
-    if (shape.codebook) made.codebook = make_numbers<float>(problem, random, 16, 1);
+    if (shape.codebook && !shape.integers) made.codebook = make_numbers<float>(problem, random, 16, 1);
+    for (std::size_t q = 0; shape.codebook && shape.integers && q < 16; ++q) {
+      const bool is_extreme = problem.input == InputClass::huge || random.one_in(8);
+      const int number =
+          is_extreme ? (random.one_in(2) ? -128 : 127) : static_cast<int>(random.below(256)) - 128;
+      made.codebook.push_back(number == 0 ? -0.0f : static_cast<float>(number));
+    }
     if (shape.bias) made.bias = make_numbers<float>(problem, random, shape.outputs, 2);
     if (shape.row_scales) made.row_scales = make_numbers<float>(problem, random, shape.rows, shape.scale);
     if (shape.add) made.add = make_numbers<Y>(problem, random, shape.rows * shape.outputs, 1);
@@ -135,13 +145,14 @@ oracle::FileType file_type_of(WeightType type) {
   using oracle::FileType;
   constexpr FileType types[] = {FileType::none, FileType::none, FileType::none, FileType::q8_0,
                                 FileType::q4_0, FileType::q4_1, FileType::q5_0, FileType::q5_1,
-                                FileType::q4_k, FileType::q5_k, FileType::q6_k};
+                                FileType::q4_k, FileType::q5_k, FileType::q6_k, FileType::q2_k,
+                                FileType::q3_k};
   static_assert(std::size(types) == std::size(names_of<WeightType>));
   return types[static_cast<int>(type)];
 }
 rapt_type type_of_weights(WeightType type) {
-  constexpr rapt_type types[] = {RAPT_I8,   RAPT_I4,   RAPT_U4,   RAPT_Q8_0, RAPT_Q4_0, RAPT_Q4_1,
-                                 RAPT_Q5_0, RAPT_Q5_1, RAPT_Q4_K, RAPT_Q5_K, RAPT_Q6_K};
+  constexpr rapt_type types[] = {RAPT_I8,   RAPT_I4,   RAPT_U4,   RAPT_Q8_0, RAPT_Q4_0, RAPT_Q4_1, RAPT_Q5_0,
+                                 RAPT_Q5_1, RAPT_Q4_K, RAPT_Q5_K, RAPT_Q6_K, RAPT_Q2_K, RAPT_Q3_K};
   static_assert(std::size(types) == std::size(names_of<WeightType>));
   return types[static_cast<int>(type)];
 }

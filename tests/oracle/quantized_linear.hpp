@@ -54,6 +54,7 @@ struct QuantizedOutput {
   std::size_t fold() const { return scale_group ? scale_group : 512; }
   std::size_t group_of(std::size_t k) const { return scale_group ? k / scale_group : 0; }
   int integer(std::size_t k) const {
+    if (!codebook.empty()) return static_cast<int>(codebook[static_cast<std::size_t>(q[k])]);
     if (!is_u4) return q[k];
     return q[k] - (zeros.empty() ? 8 : zeros[group_of(k)]);
   }

@@ -94,6 +94,25 @@ def q6_k(b: Array) -> Any:
     return integers, f16(b, 208) * b[192:208].view(np.int8).astype(F32), None
 
 
+def of_128(b: Array, bits: int, rows: int) -> Array:
+    """Of each so many inputs, the codes of 32 lie in the same bits of 32 bytes."""
+    mask = (1 << bits) - 1
+    parts = b.reshape(-1, 32).astype(int)
+    return np.concatenate([part >> bits * row & mask for part in parts for row in range(rows)])
+
+
+def q2_k(b: Array) -> Any:
+    low, high = (b[:16] & 15).astype(F32), (b[:16] >> 4).astype(F32)
+    return of_128(b[16:80], 2, 4), f16(b, 80) * low, -(f16(b, 82) * high)
+
+
+def q3_k(b: Array) -> Any:
+    low = np.concatenate([b[96:104] & 15, b[96:104] >> 4]).astype(int)
+    high = np.concatenate([b[104:108] >> 2 * j & 3 for j in range(4)]).astype(int)
+    scales = (low + 16 * high - 32).astype(F32)
+    return of_128(b[32:96], 2, 4) + 4 * of_128(b[:32], 1, 8) - 4, f16(b, 108) * scales, None
+
+
 # What a block means, and where it has numbers of f16.
 DECODERS: dict[str, tuple[Callable[[Array], Any], list[int]]] = {
     "Q8_0": (q8_0, [0]),
@@ -104,6 +123,8 @@ DECODERS: dict[str, tuple[Callable[[Array], Any], list[int]]] = {
     "Q4_K": (q4_k, [0, 2]),
     "Q5_K": (q5_k, [0, 2]),
     "Q6_K": (q6_k, [208]),
+    "Q2_K": (q2_k, [80, 82]),
+    "Q3_K": (q3_k, [108]),
 }
 
 

@@ -123,7 +123,7 @@ def quantized(type: Any = "i8", **options: Any) -> rapt.PackedWeights:
 
 
 def with_codebook() -> rapt.PackedWeights:
-    return rapt.pack_quantized(np.ones((64, 32), np.uint8), "u4", np.ones((64, 1), F), codebook=np.ones(16))
+    return rapt.pack_quantized(np.ones((64, 32), np.uint8), "u4", np.ones((64, 1), F), codebook=np.full(16, 0.5))
 
 
 def damaged(at: int, change: int) -> rapt.PackedWeights:
@@ -151,7 +151,7 @@ LINEAR: list[tuple[Call, Status | None, str]] = [
     (lambda: rapt.linear(X, rapt.pack_weights(W), arithmetic="i8"), Status.ARITHMETIC,
      "x of f32 and w of f32 have no arithmetic 'i8'"),
     (lambda: rapt.linear(X, with_codebook(), arithmetic="i8"), Status.W_CODEBOOK,
-     "arithmetic is 'i8', which weights with a codebook do not have"),
+     "arithmetic is 'i8', whose codebooks are integers from -128 to 127"),
     (lambda: rapt.linear(X, W, x_group=32), Status.X_GROUP, "x_group is 32, which has an effect only in arithmetic 'i8'"),
     (lambda: rapt.linear(X, quantized(), x_group=-1), Status.X_GROUP,
      "x_group is -1, which has an effect only in arithmetic 'i8'"),

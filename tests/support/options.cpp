@@ -255,6 +255,7 @@ constexpr Option<QuantizedProblem> of_quantized[] = {
      .field = &QuantizedProblem::offsets,
      .draw = [](const Draw &draw, QuantizedProblem &problem) { problem.offsets = draw.random.one_in(3); }},
     {.word = "codebook", .field = &QuantizedProblem::codebook},
+    {.word = "integers", .field = &QuantizedProblem::integers},
     {.word = "bias",
      .field = &QuantizedProblem::bias,
      .draw = [](const Draw &draw, QuantizedProblem &problem) { problem.bias = draw.random.one_in(3); }},

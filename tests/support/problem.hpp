@@ -160,11 +160,11 @@ struct LinearProblem : RowsProblem {
 };
 
 // Names the weights of a linear layer with quantized weights: integers, or blocks of a file, which are always packed.
-enum class WeightType { i8, i4, u4, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k };
+enum class WeightType { i8, i4, u4, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k, q2_k, q3_k };
 template <>
 inline constexpr auto names_of<WeightType> = std::to_array<const char *>({"i8", "i4", "u4", "q8_0", "q4_0",
                                                                           "q4_1", "q5_0", "q5_1", "q4_k",
-                                                                          "q5_k", "q6_k"});
+                                                                          "q5_k", "q6_k", "q2_k", "q3_k"});
 
 // Names the types of x, y and the scales. x of i8 has scales, and only i8 arithmetic has it.
 enum class QuantizedTypes { f32_f32_f32, f16_f32_f16, bf16_bf16_bf16, f32_bf16_f16, i8_f32_f32, i8_f16_bf16 };
@@ -188,7 +188,8 @@ struct QuantizedProblem : RowsProblem {
   bool scales = false;
   bool zeros = false;  // only u4, without codebook
   bool offsets = false;
-  bool codebook = false;  // only u4 in f32 arithmetic
+  bool codebook = false;  // only u4, in i8 arithmetic only with integers
+  bool integers = false;  // of the codebook
   bool bias = false;
   bool row_scales = false;
   bool add = false;

@@ -96,8 +96,8 @@ class SignedGroups : public CodeGroups<RowsByAmx> {
                       F f) {
     const std::uint8_t *const codes = groups_.load(output, input, inputs);
     const rapt::QuantizedWeights &weights = groups_.weights();
-    const char zero = groups_.zeros() ? 0 : static_cast<char>(weights.common_zero());
-    with_kind_of(weights.bits(), [&](auto kind) { to_bytes<decltype(kind)>(codes, inputs, zero); });
+    const char zero = groups_.zeros() ? 0 : static_cast<char>(weights.common_zero_of_integers());
+    with_kind_of_integers(weights, [&](auto kind) { to_bytes<decltype(kind)>(codes, inputs, zero); });
     f(SignedBytes{}, static_cast<const std::int8_t *>(bytes_), std::size_t{0});
   }
 
@@ -110,10 +110,10 @@ class SignedGroups : public CodeGroups<RowsByAmx> {
   [[gnu::noinline, gnu::flatten]] void to_bytes(const std::uint8_t *codes, std::size_t inputs, char zero) {
     const __m512i zeros = _mm512_set1_epi8(zero);
     std::int8_t *to = bytes_;
-    for (std::size_t k = 0; k < inputs; k += Kind::inputs, codes += Kind::planes * (4 * block)) {
+    for (std::size_t k = 0; k < inputs; k += Kind::inputs, codes += Kind::bytes) {
       unroll<Kind::inputs / 4>([&](auto q) RAPT_INNER {
         for (std::size_t i = 0; i < 4 * block; i += amx_row_bytes) {
-          const __m512i quad = Kind::template quad<CodeSimd, q>(codes + i);
+          const __m512i quad = Kind::template quad<CodeSimd, q>(codes + Kind::words_of(i / 4), table_);
           _mm512_store_si512(to + q * (4 * block) + i, _mm512_sub_epi8(quad, zeros));
         }
       });

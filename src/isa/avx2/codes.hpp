@@ -3,6 +3,8 @@
 
 #include <immintrin.h>
 
+#include <cstdint>
+
 #include "isa/avx2/simd.hpp"
 #include "isa/x86/codes.hpp"
 
@@ -15,6 +17,11 @@ struct CodeSimd : X86Codes<Avx2::f32> {
     const __m256 low = _mm256_permutevar8x32_ps(_mm256_load_ps(table), indices),
                  high = _mm256_permutevar8x32_ps(_mm256_load_ps(table + 8), indices);
     return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(indices, 28)));
+  }
+
+  static __m256i look_up_bytes(const std::uint8_t *table, __m256i indices) {
+    const __m128i bytes = _mm_load_si128(reinterpret_cast<const __m128i *>(table));
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(bytes), indices);
   }
 
   template <int mask>

@@ -3,6 +3,8 @@
 
 #include <immintrin.h>
 
+#include <cstdint>
+
 #include "isa/avx512/simd.hpp"
 #include "isa/x86/codes.hpp"
 
@@ -13,6 +15,11 @@ struct CodeSimd : X86Codes<Avx512::f32> {
   static constexpr bool prefers_tables = true;
   static f32 look_up(const float *table, __m512i indices) {
     return _mm512_permutexvar_ps(indices, _mm512_load_ps(table));
+  }
+
+  static __m512i look_up_bytes(const std::uint8_t *table, __m512i indices) {
+    const __m128i bytes = _mm_load_si128(reinterpret_cast<const __m128i *>(table));
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(bytes), indices);
   }
 
   template <int mask>

@@ -46,6 +46,9 @@ struct CodeSimd {
   static uint32x4_t high_halves(uint32x4_t words) {
     return vreinterpretq_u32_u8(vshrq_n_u8(vreinterpretq_u8_u32(words), 4));
   }
+  static uint32x4_t look_up_bytes(const std::uint8_t *table, uint32x4_t indices) {
+    return vreinterpretq_u32_u8(vqtbl1q_u8(vld1q_u8(table), vreinterpretq_u8_u32(indices)));
+  }
   template <std::size_t rows>
   using Quad = const X *;
   // A lane has the sum of two inputs of an output, and adjacent lanes belong to the same output.

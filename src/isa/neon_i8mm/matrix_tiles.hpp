@@ -123,11 +123,11 @@ class MatrixCodes : public CodeGroups<MatrixRows> {
                       std::size_t rows, F f) {
     if (!orders_codes_for_matrices(rows)) return CodeGroups::use(output, blocks, input, inputs, rows, f);
     const std::uint8_t *const codes = groups_.load(output, input, inputs);
-    with_kind_of(groups_.weights().bits(), [&](auto kind) {
+    with_kind_of_integers(groups_.weights(), [&](auto kind) {
       if constexpr (kind.inputs == 4) {
         order_bytes(codes, inputs, eights_);
       } else {
-        order<decltype(kind)>(codes, inputs, eights_);
+        order<decltype(kind)>(codes, inputs, table_, eights_);
       }
     });
     f(CodesOfEights{}, static_cast<const std::uint8_t *>(eights_), std::size_t{0});
@@ -146,12 +146,12 @@ class MatrixCodes : public CodeGroups<MatrixRows> {
   }
   template <class Kind>
   [[gnu::noinline, gnu::flatten]] static void order(const std::uint8_t *codes, std::size_t inputs,
-                                                    std::uint8_t *to) {
-    for (std::size_t k = 0; k < inputs; k += Kind::inputs, codes += Kind::planes * (4 * block)) {
+                                                    const std::uint8_t *table, std::uint8_t *to) {
+    for (std::size_t k = 0; k < inputs; k += Kind::inputs, codes += Kind::bytes) {
       unroll<Kind::inputs / 8>([&](auto e) RAPT_INNER {
         unroll<block / 4>([&](std::size_t i) RAPT_INNER {
-          store(to + 32 * i, Kind::template quad<I8mmCodes, 2 * e>(codes + 16 * i),
-                Kind::template quad<I8mmCodes, 2 * e + 1>(codes + 16 * i));
+          store(to + 32 * i, Kind::template quad<I8mmCodes, 2 * e>(codes + Kind::words_of(4 * i), table),
+                Kind::template quad<I8mmCodes, 2 * e + 1>(codes + Kind::words_of(4 * i), table));
         });
         to += 8 * block;
       });

@@ -78,12 +78,11 @@ void linear_in_i8(const rapt::LinearCall *call, std::size_t first, std::size_t l
       for (std::size_t begin = 0; begin < o.in_features; begin += fold) {
         const std::size_t end = o.in_features - begin < fold ? o.in_features : begin + fold;
         const std::size_t group = w.group_of(begin);
-        const int zero = w.zero(n, group);
         std::int32_t sum = 0, x_sum = 0;
         float step = 0;
         for (std::size_t k = begin; k < end; ++k) {
           const std::int32_t x = integer(k, step);
-          sum += x * (static_cast<int>(w.code(n, k)) - zero);
+          sum += x * w.integer(n, k);
           x_sum += x;
         }
         t = fused(w.scale(n, group), static_cast<float>(sum) * step, t);

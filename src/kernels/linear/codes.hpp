@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <xsimd/xsimd.hpp>
 
+#include "call/code_unit.hpp"
+#include "call/quantized_weights.hpp"
 #include "kernels/vector/inner.hpp"
 
 namespace {
@@ -15,80 +17,118 @@ RAPT_INNER inline CodeWords load_words(const std::uint8_t *codes) {
   return CodeWords::load_unaligned(reinterpret_cast<const std::uint32_t *>(codes));
 }
 
-// Codes lie in memory as call/quantized_weights.hpp says. A zero is taken off them, but codes with a table are looked up in
-// it instead.
+// Codes lie in memory as call/code_unit.hpp says. A zero is taken off them, but codes with a table are looked up in it
+// instead. A kind of codes has
 //
-// A unit of a kind is `inputs` inputs of 64 outputs, in `planes` planes of a word per output. quad<Quads, q>(codes) returns
-// the codes of its inputs 4q to 4q + 3 for a vector of outputs, whose words of the first plane are at `codes`
-// (integer_tiles.hpp).
+//   inputs, bytes            of a unit
+//   groups                   of the sum in a unit, if a unit is larger than a group; else 1
+//   whole_units              whether a layer has no part of a unit
+//   words_of(n)              the byte of a unit where the words of output n begin
+//   quad<Quads, q>(codes, table)    the codes of inputs 4q to 4q + 3 of a unit for a vector of outputs, whose words of the
+//                            first plane are at `codes` (integer_tiles.hpp). Only CodesInBytes reads the table, which has
+//                            the byte of each code of 4 bits
 struct CodesOfBytes {
   using Element = std::uint8_t;
-  static constexpr std::size_t inputs = 4, planes = 1;
+  static constexpr std::size_t inputs = 4, bytes = 4 * rapt::linear_block, groups = 1;
+  static constexpr bool whole_units = false;
+  static constexpr std::size_t words_of(std::size_t n) { return 4 * n; }
 
   template <class Quads, std::size_t>
-  RAPT_INNER static CodeWords quad(const std::uint8_t *codes) {
+  RAPT_INNER static CodeWords quad(const std::uint8_t *codes, const std::uint8_t *) {
     return Quads::biased(load_words(codes));
   }
 };
 struct CodesOfHalves {
   using Element = std::uint8_t;
-  static constexpr std::size_t inputs = 8, planes = 1;
+  static constexpr std::size_t inputs = 8, bytes = 4 * rapt::linear_block, groups = 1;
+  static constexpr bool whole_units = false;
+  static constexpr std::size_t words_of(std::size_t n) { return 4 * n; }
 
   template <class Quads, std::size_t q>
-  RAPT_INNER static CodeWords quad(const std::uint8_t *codes) {
-    const CodeWords words = load_words(codes);
+  RAPT_INNER static CodeWords quad(const std::uint8_t *codes, const std::uint8_t *) {
+    return halves<Quads, q>(load_words(codes));
+  }
+  template <class Quads, std::size_t q>
+  RAPT_INNER static CodeWords halves(CodeWords words) {
     return q == 0 ? Quads::low_halves(words) : Quads::high_halves(words);
   }
 };
 struct CodesWithTable : CodesOfHalves {};
+struct CodesInBytes : CodesOfHalves {
+  template <class Quads, std::size_t q>
+  RAPT_INNER static CodeWords quad(const std::uint8_t *codes, const std::uint8_t *table) {
+    return Quads::look_up_bytes(table, CodesOfHalves::quad<Quads, q>(codes, table));
+  }
+};
 
-// The low 4 bits are halves, and the other ones lie in the last plane.
-template <std::size_t bits>
-struct CodesOfHalvesAndMore {
+// Codes of 2, 3, 5 and 6 bits, which only blocks of files have.
+template <unsigned bits>
+struct CodesInPlanes {
   using Element = std::uint8_t;
-  static constexpr std::size_t more = bits - 4, inputs = 32 / more, planes = inputs / 8 + 1,
-                               plane = 4 * rapt::linear_block;
+  static constexpr rapt::CodeUnit unit = rapt::CodeUnit::of(bits);
+  static constexpr std::size_t inputs = unit.inputs, bytes = unit.bytes();
+  static constexpr std::size_t groups = bits == 3 ? 2 : 1;  // Q3_K has groups of 16 inputs
+  static constexpr bool whole_units = true;
+  static constexpr std::size_t words_of(std::size_t n) { return unit.words_of(n); }
 
   template <class Quads, std::size_t q>
-  RAPT_INNER static CodeWords quad(const std::uint8_t *codes) {
-    const CodeWords low = CodesOfHalves::quad<Quads, q % 2>(codes + q / 2 * plane);
-    return low | high<static_cast<int>(more * q) - 4>(load_words(codes + (planes - 1) * plane));
+  RAPT_INNER static CodeWords quad(const std::uint8_t *codes, const std::uint8_t *) {
+    constexpr std::size_t quads = 8 / unit.low;
+    constexpr int up = static_cast<int>(unit.more * q) - static_cast<int>(unit.low);
+    const CodeWords words = load_words(codes + q / quads * unit.plane);
+    const CodeWords low = [&]() RAPT_INNER {
+      if constexpr (unit.low == 4) return CodesOfHalves::halves<Quads, q % quads>(words);
+      return some_bits<unit.low, 0, static_cast<int>(unit.low * (q % quads))>(words);
+    }();
+    if constexpr (unit.more == 0) return low;
+    return low | some_bits<unit.more, unit.low, up>(load_words(codes + (unit.planes - 1) * unit.plane));
   }
 
  private:
-  // Returns the bits above the low 4 of each byte.
-  template <int shift>
-  RAPT_INNER static CodeWords high(CodeWords words) {
-    const CodeWords mask(((1U << more) - 1) * 0x10101010U);
-    if constexpr (shift > 0) return (words >> shift) & mask;
-    if constexpr (shift < 0) return (words << -shift) & mask;
+  // Shifts words down, and returns `count` bits of each byte from `at` on.
+  template <unsigned count, unsigned at, int down>
+  RAPT_INNER static CodeWords some_bits(CodeWords words) {
+    const CodeWords mask((((1U << count) - 1) << at) * 0x01010101U);
+    if constexpr (down > 0) return (words >> down) & mask;
+    if constexpr (down < 0) return (words << -down) & mask;
     return words & mask;
   }
 };
-using CodesOfFive = CodesOfHalvesAndMore<5>;
-using CodesOfSix = CodesOfHalvesAndMore<6>;
 
+template <int down>
+RAPT_INNER inline CodeWords shifted(CodeWords words) {
+  if constexpr (down == 0) return words;
+  return words >> down;
+}
 // Returns code j of each word in the low bits, above which are others.
 template <class Kind, std::size_t j>
 RAPT_INNER inline CodeWords code_of(CodeWords words) {
-  constexpr int shift = Kind::inputs == 4 ? 8 * j : 8 * (j % 4) + 4 * (j / 4);
-  if constexpr (shift == 0) return words;
-  return words >> shift;
+  return shifted < Kind::inputs == 4 ? 8 * j : 8 * (j % 4) + 4 * (j / 4) > (words);
 }
 
 // Calls f(kind) with the kind of packed codes of so many bits.
 template <class F>
 RAPT_INNER inline void with_kind_of(unsigned bits, F f) {
   switch (bits) {
+    case 2:
+      return f(CodesInPlanes<2>{});
+    case 3:
+      return f(CodesInPlanes<3>{});
     case 4:
       return f(CodesOfHalves{});
     case 5:
-      return f(CodesOfFive{});
+      return f(CodesInPlanes<5>{});
     case 6:
-      return f(CodesOfSix{});
+      return f(CodesInPlanes<6>{});
     default:
       return f(CodesOfBytes{});
   }
+}
+// Does it in i8 arithmetic.
+template <class F>
+RAPT_INNER inline void with_kind_of_integers(const rapt::QuantizedWeights &weights, F f) {
+  if (weights.has_codebook()) return f(CodesInBytes{});
+  with_kind_of(weights.bits(), f);
 }
 
 // A number's bits with this one's are the number plus 2^23, if it is an integer below 2^23.
@@ -105,13 +145,15 @@ RAPT_INNER inline simd<float>::batch number_of(CodeWords words, simd<float>::bat
   }
 }
 
-// Returns code j of a unit of several planes, whose words of the first plane are at `codes`, as a number.
+// Returns code j of a unit whose words of the first plane are at `codes`, as a number.
 template <class Codes, class Kind, std::size_t j>
 RAPT_INNER inline simd<float>::batch number_in_planes(const std::uint8_t *codes, simd<float>::batch zero) {
-  constexpr std::size_t bits = 4 + Kind::more;
-  constexpr int down = static_cast<int>(8 * (j % 4));
-  CodeWords code = Kind::template quad<Codes, j / 4>(codes);
-  if constexpr (down > 0) code = code >> down;
+  constexpr std::size_t bits = Kind::unit.low + Kind::unit.more;
+  constexpr int of_byte = static_cast<int>(8 * (j % 4)), of_plane = static_cast<int>(bits * (j / 4));
+  const CodeWords code = [&]() RAPT_INNER {
+    if constexpr (Kind::unit.planes == 1) return shifted<of_byte + of_plane>(load_words(codes));
+    return shifted<of_byte>(Kind::template quad<Codes, j / 4>(codes, nullptr));
+  }();
   return Codes::template with_magic<(1 << bits) - 1>(code) - zero;
 }
 

@@ -52,6 +52,7 @@ template <class Layout>
 class IntegerRows {
  public:
   using X = typename Layout::X;
+  static constexpr int byte_bias = Layout::byte_bias;
 
   IntegerRows(const rapt::LinearCall &call, float *workspace)
       : o_(call.options),
@@ -64,7 +65,8 @@ class IntegerRows {
         starts_(reinterpret_cast<std::int32_t *>(sums_ + rapt::LinearWorkspace(o_).padded_rows * folds_)),
         integers_(call, workspace + rapt::LinearWorkspace(o_).before_row_integers()) {
     const rapt::QuantizedWeights weights(o_, call.w);
-    zero_ = (weights.has_zeros() ? 0 : weights.common_zero()) - (weights.is_bytes() ? Layout::byte_bias : 0);
+    zero_ = (weights.has_zeros() ? 0 : weights.common_zero_of_integers()) -
+            (weights.has_integers_of_bytes() ? byte_bias : 0);
   }
 
   bool load(const rapt::LinearTask &task) {

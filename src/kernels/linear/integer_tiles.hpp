@@ -8,6 +8,7 @@
 //   Sums, start(n)       sums of a vector of outputs, each beginning with n
 //   low_halves(w), high_halves(w)    a code of 4 bits in each byte
 //   biased(w), byte_bias codes of bytes less what the level subtracts from them
+//   look_up_bytes(table, w)    the bytes of a table of 16 that bytes below 16 name
 //   Weights, weights(w)  the codes of a vector of outputs, from a vector of words
 //   Quad<rows>           four integers of each row, from their address
 //   add<r>(s, weights, quad)    returns s plus the products of row r's four integers
@@ -37,6 +38,7 @@ namespace {
 struct IntegerTerms : ScaledTerms {
   const std::uint8_t *zeros;
   RowTerms rows;
+  const std::uint8_t *table;  // of bytes, in the order of codes
 };
 
 template <class Quads>
@@ -64,35 +66,42 @@ struct IntegerTiles : TileTraits {
     constexpr std::size_t vectors = vectors_of(rows), together = vectors < 4 ? vectors : 4;
     for (std::size_t v = 0; v < block; v += vectors * S::width) {
       const typename Quads::X *x = tile.x;
-      const std::uint8_t *codes = tile.w + v * 4;
+      const std::uint8_t *codes = tile.w + Weights::words_of(v);
       if (first) ScaledTerms::clear<rows, vectors>(v, tile.sums);
       PassOfPrefetch<16> prefetch(fetch, inputs);
-      for (std::size_t begin = 0, g = 0; begin < inputs; begin += terms.fold, ++g) {
-        const std::size_t end = inputs - begin < terms.fold ? inputs : begin + terms.fold;
-        typename Quads::Sums sum[rows][vectors];
-        unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) RAPT_INNER {
-          sum[r][j] = Quads::start(terms.rows.starts[g * rows + r]);
-        });
-        for (std::size_t k = begin; k < end; k += Weights::inputs) {
-          prefetch.step(k);
-          unroll<vectors / together>([&](auto part) RAPT_INNER {
-            unroll<Weights::inputs / 4>([&](auto q) RAPT_INNER {
-              typename Quads::Weights weights[together];
-              unroll<together>([&](std::size_t j) RAPT_INNER {
-                const std::uint8_t *const at = codes + (part * together + j) * S::width * 4;
-                weights[j] = Quads::weights(Weights::template quad<Quads, q>(at));
-              });
-              const typename Quads::template Quad<rows> quad(x + q * (4 * rows));
-              unroll_pairs<rows, together>([&](auto r, std::size_t j) RAPT_INNER {
-                auto &of = sum[r][part * together + j];
-                of = Quads::template add<r>(of, weights[j], quad);
+      for (std::size_t begin = 0, first_group = 0; begin < inputs; first_group += Weights::groups) {
+        const std::size_t fold = Weights::groups * terms.fold,
+                          end = inputs - begin < fold ? inputs : begin + fold;
+        // A unit that is larger than a group is all that the inner loop sees.
+        unroll<Weights::groups>([&](auto h) RAPT_INNER {
+          constexpr std::size_t quads = Weights::inputs / 4 / Weights::groups;
+          const std::size_t g = first_group + h;
+          typename Quads::Sums sum[rows][vectors];
+          unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) RAPT_INNER {
+            sum[r][j] = Quads::start(terms.rows.starts[g * rows + r]);
+          });
+          for (std::size_t k = begin; k < end; k += Weights::inputs) {
+            if (h == 0) prefetch.step(k);
+            unroll<vectors / together>([&](auto part) RAPT_INNER {
+              unroll<quads>([&](auto q) RAPT_INNER {
+                typename Quads::Weights weights[together];
+                unroll<together>([&](std::size_t j) RAPT_INNER {
+                  const std::uint8_t *const at = codes + Weights::words_of((part * together + j) * S::width);
+                  weights[j] = Quads::weights(Weights::template quad<Quads, h * quads + q>(at, terms.table));
+                });
+                const typename Quads::template Quad<rows> quad(x + q * (4 * rows));
+                unroll_pairs<rows, together>([&](auto r, std::size_t j) RAPT_INNER {
+                  auto &of = sum[r][part * together + j];
+                  of = Quads::template add<r>(of, weights[j], quad);
+                });
               });
             });
-          });
-          codes += Weights::planes * (4 * block);
-          x += Weights::inputs * rows;
-        }
-        finish<rows, vectors>(terms, sum, g, v, tile.sums);
+            if (h == Weights::groups - 1) codes += Weights::bytes;
+            x += 4 * quads * rows;
+          }
+          finish<rows, vectors>(terms, sum, g, v, tile.sums);
+        });
+        begin = end;
       }
     }
   }

@@ -16,18 +16,24 @@ template <class Rows>
 class CodeGroups {
  public:
   CodeGroups(const rapt::LinearCall &call, float *scratch, const Rows &rows)
-      : groups_(call, scratch), rows_(rows) {}
+      : groups_(call, scratch), rows_(rows) {
+    for (unsigned q = 0; groups_.weights().has_codebook() && q < 16; ++q) {
+      const int zero = groups_.weights().common_zero_of_integers();
+      table_[q] =
+          static_cast<std::uint8_t>(static_cast<int>(groups_.weights().codebook(q)) + zero - Rows::byte_bias);
+    }
+  }
 
   // Calls f(kind, codes, 0), like WeightGroups.
   template <class F>
   RAPT_INNER void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs, std::size_t,
                       F f) {
     const std::uint8_t *const codes = groups_.load(output, input, inputs);
-    with_kind_of(groups_.weights().bits(), [&](auto kind) RAPT_INNER { f(kind, codes, std::size_t{0}); });
+    with_kind_of_integers(groups_.weights(), [&](auto kind) RAPT_INNER { f(kind, codes, std::size_t{0}); });
   }
 
   IntegerTerms terms(std::size_t r, std::size_t height, std::size_t input) const {
-    return {groups_.terms(), groups_.zeros(), rows_.terms(r, height, input)};
+    return {groups_.terms(), groups_.zeros(), rows_.terms(r, height, input), table_};
   }
 
   std::size_t inputs_in_turn(std::size_t bytes) const { return groups_.inputs_in_turn(bytes); }
@@ -37,6 +43,7 @@ class CodeGroups {
 
  protected:
   QuantizedGroups groups_;
+  alignas(16) std::uint8_t table_[16] = {};
 
  private:
   const Rows &rows_;

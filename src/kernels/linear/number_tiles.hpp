@@ -53,7 +53,8 @@ struct NumberTiles : TileTraits {
             add_products<A>(row, weight, sum);
           }
         } else {
-          add_codes<Weights>(tile.w + v * 4, begin, end, terms, g * block + v, row, prefetch, sum);
+          add_codes<Weights>(tile.w + Weights::words_of(v), begin, end, terms, g * block + v, row, prefetch,
+                             sum);
           row += rows * (end - begin);
         }
         batch scale[vectors];
@@ -69,23 +70,32 @@ struct NumberTiles : TileTraits {
   RAPT_INNER static void add_codes(const std::uint8_t *codes, std::size_t k, std::size_t end,
                                    const NumberTerms &terms, std::size_t at, const float *row,
                                    PassOfPrefetch<> &prefetch, batch (&sum)[rows][vectors]) {
-    codes += k / Kind::inputs * (Kind::planes * 4 * block);
-    CodeWords words[vectors];
+    codes += k / Kind::inputs * Kind::bytes;
     batch weight[vectors];
-    if constexpr (Kind::planes > 1) {
-      for (; k < end; k += Kind::inputs, codes += Kind::planes * (4 * block)) {
-        prefetch.step(k);
-        unroll<Kind::inputs>([&](auto h) RAPT_INNER {
+    if constexpr (Kind::whole_units) {
+      constexpr std::size_t together = Kind::inputs / Kind::groups;
+      const auto add_from = [&](auto first) RAPT_INNER {
+        unroll<together>([&](auto h) RAPT_INNER {
           unroll<vectors>([&](std::size_t j) RAPT_INNER {
-            weight[j] = number_in_planes<Codes, Kind, h>(codes + j * S::width * 4,
-                                                         S::load(terms.zeros + at + j * S::width));
+            weight[j] = number_in_planes<Codes, Kind, first + h>(codes + Kind::words_of(j * S::width),
+                                                                 S::load(terms.zeros + at + j * S::width));
           });
           add_products<A>(row, weight, sum);
           row += rows;
         });
+      };
+      for (; k < end; k += together) {
+        prefetch.step(k);
+        if (Kind::groups == 1 || k % Kind::inputs == 0) {
+          add_from(std::integral_constant<std::size_t, 0>{});
+        } else {
+          add_from(std::integral_constant<std::size_t, Kind::inputs - together>{});
+        }
+        if (Kind::groups == 1) codes += Kind::bytes;
       }
       return;
     }
+    CodeWords words[vectors];
     const auto add = [&](auto h) RAPT_INNER {
       unroll<vectors>([&](std::size_t j) RAPT_INNER {
         weight[j] =
@@ -95,7 +105,8 @@ struct NumberTiles : TileTraits {
       row += rows;
     };
     const auto load = [&]() RAPT_INNER {
-      unroll<vectors>([&](std::size_t j) RAPT_INNER { words[j] = load_words(codes + j * S::width * 4); });
+      unroll<vectors>([&](std::size_t j)
+                          RAPT_INNER { words[j] = load_words(codes + Kind::words_of(j * S::width)); });
       codes += 4 * block;
     };
     for (; end - k >= Kind::inputs; k += Kind::inputs) {

@@ -108,20 +108,22 @@ class NumberGroups {
   template <class Kind>
   [[gnu::noinline, gnu::flatten]] void to_numbers(const std::uint8_t *codes, std::size_t inputs) {
     constexpr std::size_t vectors = block / S::width < 4 ? block / S::width : 4;
-    for (std::size_t begin = 0, g = 0; begin < inputs; begin += groups_.fold(), ++g) {
-      const std::size_t end = inputs - begin < groups_.fold() ? inputs : begin + groups_.fold();
+    // Weights of larger units have a common zero.
+    const std::size_t fold = Kind::groups * groups_.fold();
+    for (std::size_t begin = 0, g = 0; begin < inputs; begin += fold, g += Kind::groups) {
+      const std::size_t end = inputs - begin < fold ? inputs : begin + fold;
       for (std::size_t v = 0; v < block; v += vectors * S::width) {
         batch zero[vectors];
         unroll<vectors>([&](std::size_t i) RAPT_INNER {
           zero[i] = S::load(groups_.zero_numbers() + g * block + v + i * S::width);
         });
         for (std::size_t k = begin; k < end; k += Kind::inputs) {
-          const std::uint8_t *const from = codes + k / Kind::inputs * (Kind::planes * 4 * block) + v * 4;
+          const std::uint8_t *const from = codes + k / Kind::inputs * Kind::bytes + Kind::words_of(v);
           unroll<vectors>([&](std::size_t i) RAPT_INNER {
-            const std::uint8_t *const at = from + i * S::width * 4;
+            const std::uint8_t *const at = from + Kind::words_of(i * S::width);
             unroll<Kind::inputs>([&](auto j) RAPT_INNER {
               batch number;
-              if constexpr (Kind::planes > 1) {
+              if constexpr (Kind::whole_units) {
                 number = number_in_planes<Codes, Kind, j>(at, zero[i]);
               } else {
                 number = number_of<Codes, Kind, j>(load_words(at), zero[i], table_);

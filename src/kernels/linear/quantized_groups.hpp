@@ -47,7 +47,7 @@ class QuantizedGroups {
   // Describes the packed codes of a block for `passes` passes that prefetch them.
   Prefetch prefetch(std::size_t output, std::size_t input, std::size_t inputs, std::size_t passes) const {
     if (!o_.packed_w || output >= o_.out_features || inputs == 0) return {};
-    const std::size_t bytes = weights_.codes_before(inputs + weights_.inputs_of_unit() - 1);
+    const std::size_t bytes = weights_.codes_before(inputs + weights_.unit().inputs - 1);
     return {reinterpret_cast<const char *>(weights_.codes(output, input)), (bytes / passes + 63) / 64 * 64};
   }
 
@@ -83,13 +83,18 @@ class QuantizedGroups {
  private:
   // A call begins with a step's first group, because parts of rows are multiples of 256 inputs.
   void find_steps(std::size_t output, std::size_t g) {
-    const auto numbers = [&](const char *first, const char *steps) {
+    using Integers = GroupNumbers::Integers;
+    const bool shared = weights_.shares_bytes();
+    const auto numbers = [&](const char *first, const char *steps, Integers integers) {
       return GroupNumbers{first, RAPT_I8, reinterpret_cast<const rapt::F16 *>(steps),
-                          weights_.groups_of_step()};
+                          weights_.groups_of_step(), shared ? integers : Integers::bytes};
     };
-    terms_.scales = numbers(weights_.packed_scales(output, g), weights_.packed_scale_steps(output, g));
-    if (weights_.has_offsets())
-      terms_.offsets = numbers(weights_.packed_offsets(output, g), weights_.packed_offset_steps(output, g));
+    terms_.scales = numbers(weights_.packed_scales(output, g), weights_.packed_scale_steps(output, g),
+                            Integers::low_halves);
+    if (weights_.has_offsets()) {
+      terms_.offsets = numbers(weights_.packed_offsets(output, g), weights_.packed_offset_steps(output, g),
+                               Integers::high_halves);
+    }
   }
   void load_plain(std::size_t output, std::size_t count, std::size_t g, std::size_t i) {
     for (std::size_t n = 0; n < block; ++n) {

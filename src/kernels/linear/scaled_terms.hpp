@@ -18,6 +18,7 @@ struct GroupNumbers {
   rapt_type type = RAPT_F32;
   const rapt::F16 *steps = nullptr;
   std::size_t groups_of_step = 1;
+  enum class Integers { bytes, low_halves, high_halves } integers = Integers::bytes;
 
   explicit operator bool() const { return first != nullptr; }
 
@@ -26,17 +27,32 @@ struct GroupNumbers {
   RAPT_INNER void load(std::size_t group, std::size_t n, simd<float>::batch (&to)[vectors]) const {
     using S = simd<float>;
     if (steps) {
-      const auto *const from = static_cast<const std::int8_t *>(first) + group * rapt::linear_block + n;
       const rapt::F16 *const step = steps + group / groups_of_step * rapt::linear_block + n;
-      unroll<vectors>([&](std::size_t j) RAPT_INNER {
-        to[j] = S::load(from + j * S::width) * S::load(step + j * S::width);
-      });
+      load_integers(group * rapt::linear_block + n, to);
+      unroll<vectors>([&](std::size_t j) RAPT_INNER { to[j] = to[j] * S::load(step + j * S::width); });
       return;
     }
     rapt::with_element<float>(type, [&](auto element) RAPT_INNER {
       const auto *from = static_cast<const typename decltype(element)::type *>(first);
       from += group * rapt::linear_block + n;
       unroll<vectors>([&](std::size_t j) RAPT_INNER { to[j] = S::load(from + j * S::width); });
+    });
+  }
+
+ private:
+  template <std::size_t vectors>
+  RAPT_INNER void load_integers(std::size_t at, simd<float>::batch (&to)[vectors]) const {
+    using S = simd<float>;
+    if (integers == Integers::bytes) {
+      const auto *const from = static_cast<const std::int8_t *>(first) + at;
+      unroll<vectors>([&](std::size_t j) RAPT_INNER { to[j] = S::load(from + j * S::width); });
+      return;
+    }
+    const auto *const from = static_cast<const std::uint8_t *>(first) + at;
+    unroll<vectors>([&](std::size_t j) RAPT_INNER {
+      const auto byte = S::load(from + j * S::width);
+      const auto high = S::floor(byte * typename S::batch(0.0625f));
+      to[j] = integers == Integers::high_halves ? high : S::fnma(high, typename S::batch(16.0f), byte);
     });
   }
 };

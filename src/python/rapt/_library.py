@@ -34,6 +34,8 @@ BLOCKS = {
     "Q4_K": Blocks(13, 256, 144, 32),
     "Q5_K": Blocks(14, 256, 176, 32),
     "Q6_K": Blocks(15, 256, 210, 16),
+    "Q2_K": Blocks(16, 256, 84, 16),
+    "Q3_K": Blocks(17, 256, 110, 16),
 }
 
 CAUSAL = {"bottom_right": 1, "top_left": 2, "offset": 3}

@@ -23,7 +23,9 @@ def error(status: int, o: LinearOptions) -> ValueError:
         Status.W_SCALES: damaged,  # a header says which parts the weights have
         Status.W_ZEROS: damaged,
         Status.SCALE_GROUP: f"scale_group is {o.scale_group}, not 0, 16, 32, 64, 128 or 256",
-        Status.W_CODEBOOK: "arithmetic is 'i8', which weights with a codebook do not have" if o.packed_w else damaged,
+        Status.W_CODEBOOK: "arithmetic is 'i8', whose codebooks are integers from -128 to 127"
+        if o.packed_w
+        else damaged,
         Status.X_GROUP: _x_group(o),
     }
     return ValueError(texts.get(status) or C.rapt_status_text(status).decode())
