@@ -597,8 +597,8 @@ rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attentio
 /// Returns RAPT_LINEAR_OPTIONS_INIT: a plain linear layer.
 inline rapt_linear_options linear_options() { return RAPT_LINEAR_OPTIONS_INIT; }
 
-/// Weights are a range of elements, or of std::byte for packed weights, those of 4 bits and blocks of a file. The options
-/// name the type of weights in bytes.
+/// Weights are a range of elements, or of std::byte for packed weights, those of 4 bits and blocks of a file. The
+/// options name the type of weights in bytes.
 template <class Range>
 concept Weights = Elements<Range> ||(std::ranges::contiguous_range<Range> &&std::ranges::sized_range<Range>
                                          &&std::is_same_v<std::ranges::range_value_t<Range>, std::byte>);
@@ -616,6 +616,9 @@ struct Block {
 };
 constexpr Block block_of(rapt_type type) {
   switch (type) {
+    case RAPT_TYPE_DEFAULT:
+    case RAPT_F32:
+      return {1, 4};
     case RAPT_F64:
       return {1, 8};
     case RAPT_F16:
@@ -646,9 +649,8 @@ constexpr Block block_of(rapt_type type) {
       return {256, 84};
     case RAPT_Q3_K:
       return {256, 110};
-    default:
-      return {1, 4};
   }
+  return {1, 1};  // of a number that is no type, which the library refuses
 }
 // Returns whether the bytes of weights hold rows without gaps. Those with strides are not checked.
 inline bool covers_weights(const rapt_linear_options &o, std::size_t rows, std::size_t bytes) {
@@ -734,8 +736,9 @@ std::size_t linear_packed_length(const rapt_linear_options &options) {
   return detail::of_linear<X, W>(rapt_linear_packed_length, options);
 }
 
-/// Packs the outputs [first_output, first_output + outputs) of a layer, as rapt_linear_pack(). `w` begins with the first
-/// of them. `packed` has linear_packed_length() bytes. Returns RAPT_BAD_SIZE if `w` is contiguous and too short.
+/// Packs the outputs [first_output, first_output + outputs) of a layer, as rapt_linear_pack(). `w` begins with the
+/// first of them. `packed` has linear_packed_length() bytes. Returns RAPT_BAD_SIZE if `w` is too short, unless it has
+/// strides.
 template <Weights W>
 rapt_status linear_pack(const W &w, std::size_t first_output, std::size_t outputs,
                         rapt_linear_options options, std::span<std::byte> packed) {
@@ -744,8 +747,8 @@ rapt_status linear_pack(const W &w, std::size_t first_output, std::size_t output
   return rapt_linear_pack(std::ranges::data(w), first_output, outputs, &options, packed.data(),
                           packed.size());
 }
-/// Gives the outputs [first_output, first_output + outputs) back, as rapt_linear_unpack(). Of quantized weights it gives
-/// the integers or the blocks. Returns RAPT_BAD_SIZE if `w` is contiguous and too short.
+/// Gives the outputs [first_output, first_output + outputs) back, as rapt_linear_unpack(). Of quantized weights it
+/// gives the integers or the blocks. Returns RAPT_BAD_SIZE if `w` is too short, unless it has strides.
 template <WritableWeights W>
 rapt_status linear_unpack(std::span<const std::byte> packed, std::size_t first_output, std::size_t outputs,
                           rapt_linear_options options, W &&w) {

@@ -65,6 +65,11 @@ def quantized(**change: Any) -> Any:
     return rapt.linear(**{"x": ones(2, 4), "w": rapt.pack_quantized(ones(3, 4, dtype=np.int8), "i8"), **change})
 
 
+def blocks(**change: Any) -> Any:
+    w = rapt.pack_blocks(np.zeros((3, 144), np.uint8), "Q4_K")
+    return rapt.linear(**{"x": ones(2, 256), "w": w, **change})
+
+
 def pack_quantized(**change: Any) -> Any:
     return rapt.pack_quantized(**{"q": ones(3, 4, dtype=np.uint8), "type": "u4", **change})
 
@@ -92,6 +97,9 @@ CALLS: dict[str, tuple[Call, list[str]]] = {
     "unpack_weights": (lambda w=rapt.pack_weights(ones(3, 4)): rapt.unpack_weights(w), ["w"]),
     "unpack_quantized": (lambda w=rapt.pack_quantized(ones(3, 4, dtype=np.int8), "i8"): rapt.unpack_quantized(w), ["w"]),
     "pack_quantized": (pack_quantized, ["q", "type", "scales", "in_features", "scale_group", "zeros", "offsets", "codebook"]),
+    "blocks": (blocks, ["x", "arithmetic", "x_group", "out_type"]),
+    "pack_blocks": (lambda blocks=ones(3, 34, dtype=np.uint8), type="Q8_0": rapt.pack_blocks(blocks, type), ["blocks", "type"]),
+    "unpack_blocks": (lambda w=rapt.pack_blocks(ones(3, 34, dtype=np.uint8), "Q8_0"): rapt.unpack_blocks(w), ["w"]),
     "dequantize_rows": (dequantize, ["q", "type", "scales", "in_features", "group", "zeros", "offsets", "codebook", "out_type"]),
     "quantize_rows": (lambda x=ones(2, 4), **change: rapt.quantize_rows(x, **change), ["x", "type", "group"]),
     "PackedWeights": (lambda shape=(3, 4), type="f32", data=bytes(64 + 64 * 16), scale_group=0:

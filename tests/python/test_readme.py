@@ -48,7 +48,7 @@ def test_blocks_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (tmp_path / "model.gguf").write_bytes(b"GGUF" + file.tobytes())
     monkeypatch.chdir(tmp_path)
     x = np.ones((5, 512), np.float32)
-    names = {"np": np, "rapt": rapt, "x": x, "offset": 4, "out_features": 100, "in_features": 512}
+    names: dict[str, Any] = {"np": np, "rapt": rapt, "x": x, "offset": 4, "out_features": 100, "in_features": 512}
     exec(compile(blocks[0], "linear_layers.md", "exec"), names)
     assert (names["y"] == rapt.linear(x, rapt.pack_blocks(file, "Q4_K"))).all()
     assert (rapt.unpack_blocks(names["packed"]) == file).all()

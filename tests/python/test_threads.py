@@ -170,6 +170,9 @@ def calls_on(x: Any) -> Any:
         for parts in every:
             small = rapt.pack_quantized(codes, "u4", scales, **parts)
             yield "unpack_quantized", lambda w=small: arrays_of(rapt.unpack_quantized(w))
+        blocks = np.resize(np.arange(251, dtype=np.uint8), (len(q), 34))
+        yield "pack_blocks", lambda: rapt.pack_blocks(blocks, "Q8_0").data
+        yield "unpack_blocks", lambda w=rapt.pack_blocks(blocks, "Q8_0"): rapt.unpack_blocks(w)
 
 
 @pytest.fixture

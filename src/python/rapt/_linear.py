@@ -528,13 +528,13 @@ def pack_blocks(blocks: Any, type: str) -> PackedWeights:
 
     blocks   uint8 [out_features][bytes of a row] as they lie in the file, such as np.memmap, or a list or tuple of such
              matrices, which become one layer as in pack_weights
-    type     "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1" or "Q2_K" to "Q6_K": GGUF's own names
+    type     "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K" or "Q6_K": GGUF's own names
 
-    The bytes of a row say how many inputs there are: a whole number of blocks. Rows may have gaps. rapt.h has the numbers of
-    which the results are made.
+    The bytes of a row say how many inputs there are: a whole number of blocks. Rows may have gaps. rapt.h says which
+    numbers the blocks stand for.
 
-    A TypeError is another type of elements. A ValueError is another type of blocks, no matrix, a row of no whole blocks, or
-    matrices of other inputs.
+    A TypeError is another type of elements. A ValueError is another type of blocks, no matrix, a row of no whole blocks,
+    or matrices of other inputs.
 
     >>> blocks = np.zeros((1, 34), np.uint8)  # an f16 and 32 integers
     >>> blocks[0, :2], blocks[0, 2:] = np.array([0.5], np.float16).view(np.uint8), np.arange(32)
@@ -789,9 +789,9 @@ def linear(
     """(x . wT + bias) * row_scales + add, as torch.nn.functional.linear has x, w and bias.
 
     x is [...][in_features] and w is [out_features][in_features], or comes from pack_weights, pack_quantized or
-    pack_blocks. Each is f32, f16 or bf16, and they may differ; or both are f64. The result is [...][out_features] of x's type. rapt.h has its bits: a
-    row has the same alone and in a batch, and neither packing nor strides nor threads change a bit. dot_rows adds the same
-    products in another order, and has other bits.
+    pack_blocks. Each is f32, f16 or bf16, and they may differ; or both are f64. The result is [...][out_features] of x's
+    type. rapt.h has its bits: a row has the same alone and in a batch, and neither packing nor strides nor threads change
+    a bit. dot_rows adds the same products in another order, and has other bits.
 
     Both have any strides: transposed matrices, such as w.T, are not copied. x is only where no single stride leads from row
     to row, and either where a stride is negative.
