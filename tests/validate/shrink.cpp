@@ -4,6 +4,7 @@
 #include <functional>
 #include <initializer_list>
 
+#include "calls/quantized_values.hpp"
 #include "support/case_text.hpp"
 #include "support/compare.hpp"
 #include "support/isa.hpp"
@@ -45,10 +46,18 @@ class Shrinker {
     return !difference(got, expected, kernel_.traits.element_size).empty();
   }
 
+  // Rows of blocks of a file are whole blocks, at least one.
+  static bool is_possible(const Problem &problem) {
+    const auto *const linear = std::get_if<QuantizedProblem>(&problem.of);
+    if (!linear || file_type_of(linear->weights) == oracle::FileType::none) return true;
+    return linear->cols > 0 &&
+           linear->cols % oracle::size_of_block(file_type_of(linear->weights)).inputs == 0;
+  }
+
   bool attempt(const std::function<void(Case &)> &change) {
     Case candidate = best_;
     change(candidate);
-    if (candidate == best_ || !fails(candidate)) return false;
+    if (candidate == best_ || !is_possible(candidate.problem) || !fails(candidate)) return false;
     best_ = candidate;
     return true;
   }

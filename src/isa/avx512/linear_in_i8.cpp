@@ -1,3 +1,4 @@
+// Codes of fewer than 8 bits are multiplied as bytes, which isa/x86/small_codes.hpp compares with other ways.
 #include "isa/avx512/codes.hpp"
 #include "isa/x86/small_codes.hpp"
 #include "kernels/families/quantized.hpp"

@@ -36,6 +36,7 @@ struct SmallCodes : Codes {
   using Weights = Register;
   typedef std::int16_t Pairs __attribute__((vector_size(sizeof(Register))));
   static constexpr std::size_t place(std::size_t j) { return j; }
+  // On AVX-512, 2 vectors for 4 rows or more have .95 of the speed with u4, and 1.15 to 1.2 with Q5_K and Q6_K.
   static constexpr std::size_t vectors_of(std::size_t rows) {
     return rows == 1 ? 256 / sizeof(Register) : sizeof(Register) == 64 ? 4 : 2;
   }
