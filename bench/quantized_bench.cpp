@@ -1,6 +1,6 @@
 // Benchmarks linear layers with packed quantized weights. A size is rows x outputs x inputs, the type of the
 // weights and how many inputs share a scale, as in "64x4096x4096:i4/32". i4z has a zero and i4o an offset next to
-// each scale. "L2", "L3" and "mem" are one row of 1024 inputs whose weights of i8 lie there.
+// each scale, and i4c a codebook. "L2", "L3" and "mem" are one row of 1024 inputs whose weights of i8 lie there.
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -52,7 +52,10 @@ void register_quantized(Suite &suite, int arithmetic) {
   const auto add_shape = [&](const LinearShape &shape, rapt_type type, std::size_t group,
                              WithGroups with = WithGroups::scales) {
     const std::string scales = group ? std::to_string(group) : "row";
-    const char *const also = with == WithGroups::offsets ? "o" : with == WithGroups::zeros ? "z" : "";
+    const char *const also = with == WithGroups::offsets    ? "o"
+                             : with == WithGroups::zeros    ? "z"
+                             : with == WithGroups::codebook ? "c"
+                                                            : "";
     add(kernel,
         fmt::format("{}x{}x{}:{}{}/{}", shape.rows, shape.outputs, shape.inputs,
                     type == RAPT_I8 ? "i8" : "i4", also, scales),
@@ -79,6 +82,7 @@ void register_quantized(Suite &suite, int arithmetic) {
   for (const std::size_t rows : Sizes{1, 64}) {
     add_shape({rows, 4096, 4096}, RAPT_I4, 128, WithGroups::zeros);
     add_shape({rows, 4096, 4096}, RAPT_I4, 32, WithGroups::offsets);
+    add_shape({rows, 4096, 4096}, RAPT_I4, 32, WithGroups::codebook);
   }
   if (arithmetic == RAPT_ARITHMETIC_I8) {
     for (const std::size_t group : Sizes{32, 64, 128, 0}) add_shape({256, 4096, 4096}, RAPT_I8, group);

@@ -679,6 +679,26 @@ TEST_CASE("every scale of MXFP4 is a bf16") {
   }
 }
 
+TEST_CASE("packed blocks take little more than those of the file") {
+  const struct {
+    rapt_type type;
+    std::size_t inputs, bytes;
+    double most;
+  } files[] = {{RAPT_Q8_0, 32, 34, 1.03},   {RAPT_Q4_0, 32, 18, 1.03},   {RAPT_Q4_1, 32, 20, 1.03},
+               {RAPT_Q5_0, 32, 22, 1.03},   {RAPT_Q5_1, 32, 24, 1.03},   {RAPT_Q4_K, 256, 144, 1.03},
+               {RAPT_Q5_K, 256, 176, 1.03}, {RAPT_Q6_K, 256, 210, 1.03}, {RAPT_Q2_K, 256, 84, 1.03},
+               {RAPT_Q3_K, 256, 110, 1.04}, {RAPT_IQ4_NL, 32, 18, 1.03}, {RAPT_IQ4_XS, 256, 136, 1.03},
+               {RAPT_MXFP4, 32, 17, 1.03},  {RAPT_NVFP4, 64, 36, 1.03}};
+  for (const auto &file : files) {
+    CAPTURE(file.type);
+    const rapt_linear_options o = layer(file.type, 1, 1024, 128, 0);
+    std::size_t packed = 0;
+    REQUIRE(rapt_linear_packed_length(&o, &packed) == RAPT_OK);
+    CHECK(static_cast<double>(packed) <=
+          file.most * static_cast<double>(128 * 1024 / file.inputs * file.bytes));
+  }
+}
+
 TEST_CASE("groups of 512 inputs are groups of 256 whose scales are there twice") {
   constexpr std::size_t inputs = 1300, groups = 3;
   Random random(11);

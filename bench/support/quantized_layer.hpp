@@ -19,13 +19,13 @@ struct QuantizedProduct {
   explicit operator bool() const { return static_cast<bool>(of_peer); }
 };
 
-// What a scale group has next to its scale.
-enum class WithGroups { scales, zeros, offsets };
+// What a scale group has next to its scale. A codebook is the whole layer's.
+enum class WithGroups { scales, zeros, offsets, codebook };
 
 // Scales and offsets are f16, as in the files of models.
 struct QuantizedShape {
   LinearShape of;
-  rapt_type type;           // RAPT_I8 or RAPT_I4. With zeros the codes are those of RAPT_U4
+  rapt_type type;           // RAPT_I8 or RAPT_I4. With zeros or a codebook the codes are those of RAPT_U4
   std::size_t scale_group;  // 0: a row
   int arithmetic;
   WithGroups with = WithGroups::scales;
@@ -57,9 +57,12 @@ class QuantizedLayer {
     options_.w_type = shape.type;
     options_.w_scale_type = RAPT_F16;
     if (shape.with == WithGroups::offsets) options_.w_offsets = offsets.data();
-    if (shape.with == WithGroups::zeros) {
+    float codebook[16];  // of the same numbers
+    for (int i = 0; i < 16; ++i) codebook[i] = static_cast<float>(i - 8);
+    if (shape.with == WithGroups::zeros || shape.with == WithGroups::codebook) {
       options_.w_type = RAPT_U4;
-      options_.w_zeros = zeros.data();
+      if (shape.with == WithGroups::zeros) options_.w_zeros = zeros.data();
+      if (shape.with == WithGroups::codebook) options_.w_codebook = codebook;
       std::for_each_n(q.data(), q.size(), [](std::uint8_t &codes) { codes ^= 0x88; });
     }
     options_.arithmetic = shape.arithmetic;
@@ -74,6 +77,7 @@ class QuantizedLayer {
     require_ok(rapt_linear_pack(q.data(), 0, s.outputs, &options_, packed_.data(), packed_.size()));
     options_.w_scales = options_.w_offsets = nullptr;
     options_.w_zeros = nullptr;
+    options_.w_codebook = nullptr;
     options_.w_scale_type = RAPT_TYPE_DEFAULT;
     options_.packed_w = 1;
     require_ok(rapt_linear_workspace(&options_, &bytes));

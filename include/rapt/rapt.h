@@ -293,7 +293,13 @@ enum rapt_type {
   RAPT_Q5_K, /**< 256 inputs in 176 bytes */
   RAPT_Q6_K, /**< 256 inputs in 210 bytes */
   RAPT_Q2_K, /**< 256 inputs in 84 bytes */
-  RAPT_Q3_K  /**< 256 inputs in 110 bytes */
+  RAPT_Q3_K, /**< 256 inputs in 110 bytes */
+
+  /* These numbers are those of ggml.h. */
+  RAPT_IQ4_NL = 20, /**< 32 inputs in 18 bytes */
+  RAPT_IQ4_XS = 23, /**< 256 inputs in 136 bytes */
+  RAPT_MXFP4 = 39,  /**< 32 inputs in 17 bytes */
+  RAPT_NVFP4 = 40   /**< 64 inputs in 36 bytes */
 };
 typedef enum rapt_type rapt_type;
 
@@ -1257,7 +1263,15 @@ typedef struct rapt_matrix_strides {
  *   Q6_K                  256  16            d s     32
  *   Q2_K                  256  16            d s     0             -(m b)
  *   Q3_K                  256  16            d s     4
+ *   IQ4_NL                32   32            d       codebook A
+ *   IQ4_XS                256  32            d s     codebook A
+ *   MXFP4                 32   32            e       codebook B
+ *   NVFP4                 64   16            e       codebook B
  * ~~~
+ *
+ * Codebook A is -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113. Codebook B is 0 1 2 3 4 6 8 12 and 0 -1 -2 -3
+ * -4 -6 -8 -12: the numbers of E2M1, doubled, without -0. So e is half of a scale. In MXFP4 it is 2^(byte - 128), for 255
+ * too. In NVFP4 it is half of the number of UE4M3 in the low 7 bits of the byte, and 0 if the byte is 127.
  *
  * in_features must be a multiple of n, else it is RAPT_BAD_SHAPE. scale_group is as in the table, or 0, which means the same.
  * In RAPT_ARITHMETIC_I8, x_group of 0 is 32. An output has the bits that it has with the same integers, scales and offsets in

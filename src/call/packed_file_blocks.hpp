@@ -77,6 +77,8 @@ class PackedFileBlocks {
           for (std::size_t g = 0; g < groups; ++g) f.byte(at(offsets, b * groups + g, 1), File::offset(g));
         }
       }
+    } else if constexpr (File::scale_of != ScaleOf::d) {
+      for (std::size_t g = 0; g < groups; ++g) f.byte(at(scales, b * groups + g, 1), File::scale(g));
     } else {
       f.half(at(scales, b, 2), File::d, 0);
       if constexpr (File::has_offsets) f.half(at(offsets, b, 2), File::m, 0);

@@ -20,7 +20,10 @@
 // [inputs / 256][64] in f16: a scale is integer * step. The steps of offsets are those of the file, negated. Integers of 4
 // bits share bytes: scales are the low halves, offsets the high ones, and the array of offsets has only the steps.
 //
-// Inputs and outputs that do not exist have the code of 0. Their scales, offsets and zeros are 0.
+// Scales of MXFP4 and NVFP4 are the bytes of the file. The codebook of a type of blocks is not stored.
+//
+// Inputs and outputs that do not exist have the code of 0, or some code of a file's codebook. The bits of their scales,
+// offsets and zeros are 0.
 #pragma once
 
 #include <cstddef>
@@ -64,9 +67,14 @@ class QuantizedWeights {
   bool has_scales() const { return header_.has_scales; }
   bool has_zeros() const { return header_.has_zeros; }
   bool has_offsets() const { return header_.has_offsets; }
-  bool has_codebook() const { return header_.has_codebook; }
+  bool has_codebook() const { return header_.has_codebook || file_.codebook != Codebook::none; }
   rapt_type scale_type() const { return static_cast<rapt_type>(header_.scale_type); }
-  std::size_t scale_size() const { return has_steps() ? 1 : header_.scale_type ? size_of(scale_type()) : 0; }
+  // What the byte of a scale stands for, if it is one without a step.
+  ScaleOf scale_of() const { return file_.scale_of; }
+  std::size_t scale_size() const {
+    if (has_steps() || scale_of() != ScaleOf::d) return 1;
+    return header_.scale_type ? size_of(scale_type()) : 0;
+  }
 
   // Returns the scale group of an input.
   std::size_t group_of(std::size_t input) const { return o_.scale_group ? input / o_.scale_group : 0; }
@@ -129,6 +137,7 @@ class QuantizedWeights {
     return true;
   }
   float codebook(unsigned q) const {
+    if (file_.codebook != Codebook::none) return static_cast<float>(integer_of(file_.codebook, q));
     if (!is_packed()) return o_.w_codebook[q];
     float number;
     std::memcpy(&number, packed_codebook() + q * sizeof number, sizeof number);
@@ -190,7 +199,7 @@ class QuantizedWeights {
   std::size_t block_size() const { return zeros_begin() + (has_zeros() ? scale_groups(o_) * block : 0); }
   // The bytes of a block's codes before the unit with an input.
   std::size_t codes_before(std::size_t input) const { return input / unit_.inputs * unit_.bytes(); }
-  std::size_t blocks_begin() const { return sizeof(PackedHeader) * (has_codebook() ? 2 : 1); }
+  std::size_t blocks_begin() const { return sizeof(PackedHeader) * (header_.has_codebook ? 2 : 1); }
 
  private:
   // The bytes of scales or of offsets, and of their steps.
@@ -200,6 +209,8 @@ class QuantizedWeights {
   // `half` is the lowest bit of the number's integer, if it shares a byte.
   float packed_number(const char *at, std::size_t output, std::size_t group, std::size_t steps,
                       unsigned half) const {
+    if (scale_of() == ScaleOf::e8m0) return half_of_e8m0(static_cast<std::uint8_t>(*at));
+    if (scale_of() == ScaleOf::ue4m3) return half_of_ue4m3(static_cast<std::uint8_t>(*at));
     if (!has_steps()) return widened_scale(at, 0);
     const std::size_t step = group / groups_of_step() * block + output % block;
     const int integer =

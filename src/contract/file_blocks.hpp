@@ -11,10 +11,15 @@
 //   Q4_K   | 256, 144      | d * s * q - m * t, where 32 inputs share s and t
 //   Q5_K   | 256, 176      | d * s * q - m * t, where 32 inputs share s and t
 //   Q6_K   | 256, 210      | d * s * (q - 32), where 16 inputs share s
+//   IQ4_NL | 32, 18        | d * iq4[q]
+//   IQ4_XS | 256, 136      | d * (s - 32) * iq4[q], where 32 inputs share s
+//   MXFP4  | 32, 17        | e8m0(s) / 2 * e2m1[q]
+//   NVFP4  | 64, 36        | ue4m3(s) / 2 * e2m1[q], where 16 inputs share s
 //
-// d and m are f16, s and t are integers. Their products are exact in f32.
+// d and m are f16, s and t are integers. Their products are exact in f32. The last two have no d.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -63,6 +68,27 @@ constexpr Places six_bits(std::size_t bytes, std::size_t i) {
   return {{bytes + 8 + k - 4, of == 0 ? 0U : 4U, 4, 0}, {bytes + 4 * of + k - 4, 6, 2, 4}};
 }
 
+// What an integer of a scale stands for, where blocks have no d.
+enum class ScaleOf { d, e8m0, ue4m3 };
+
+// Return half of the numbers of these formats, because codebooks have their integers doubled. In ggml, E8M0 has no
+// NaN, and UE4M3 has 0 in place of its one. Kernels have vectors of them (kernels/linear/scaled_terms.hpp).
+inline float half_of_e8m0(std::uint8_t byte) {
+  return std::bit_cast<float>(byte < 2 ? 0x200000U << byte : (byte - 1U) << 23);
+}
+inline float half_of_ue4m3(std::uint8_t byte) {
+  if (byte == 127) return 0;
+  return std::bit_cast<float>((byte & 127U) << 20) * 0x1p119f;
+}
+
+// The integers that codes of 4 bits stand for. Those of E2M1 are doubled, and its -0 is 0.
+enum class Codebook { none, iq4, e2m1 };
+constexpr int integer_of(Codebook codebook, unsigned code) {
+  constexpr int iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
+                e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+  return codebook == Codebook::iq4 ? iq4[code] : e2m1[code];
+}
+
 // What most blocks are like. Others replace what differs.
 struct PlainBlock {
   static constexpr unsigned flip = 0;        // what changes a code of the file to an unsigned one
@@ -70,6 +96,8 @@ struct PlainBlock {
   static constexpr bool has_offsets = false;
   static constexpr bool has_steps = false;     // scales are integers times d, offsets integers times m
   static constexpr bool shares_bytes = false;  // scales are the low halves of bytes, offsets the high ones
+  static constexpr ScaleOf scale_of = ScaleOf::d;
+  static constexpr Codebook codebook = Codebook::none;
 };
 
 struct Q8_0 : PlainBlock {
@@ -155,6 +183,42 @@ struct Q6_K : PlainBlock {
   static constexpr Places scale(std::size_t g) { return {{192 + g, 0, 8, 0}, {}}; }
 };
 
+struct IQ4_NL : PlainBlock {
+  static constexpr unsigned bits = 4, zero = 0;
+  static constexpr std::size_t inputs = 32, bytes = 18, group = 32, d = 0;
+  static constexpr Codebook codebook = Codebook::iq4;
+  static constexpr Places code(std::size_t i) { return {half_of_32(2, i), {}}; }
+};
+struct IQ4_XS : PlainBlock {
+  static constexpr unsigned bits = 4, zero = 0, scale_zero = 32;
+  static constexpr std::size_t inputs = 256, bytes = 136, group = 32, d = 0;
+  static constexpr bool has_steps = true;
+  static constexpr Codebook codebook = Codebook::iq4;
+  static constexpr Places code(std::size_t i) { return {half_of_32(8 + i / 32 * 16, i % 32), {}}; }
+  static constexpr Places scale(std::size_t g) {
+    return {{4 + g / 2, static_cast<unsigned>(g % 2 * 4), 4, 0},
+            {2 + g / 4, static_cast<unsigned>(g % 4 * 2), 2, 4}};
+  }
+};
+struct MXFP4 : PlainBlock {
+  static constexpr unsigned bits = 4, zero = 0;
+  static constexpr std::size_t inputs = 32, bytes = 17, group = 32;
+  static constexpr ScaleOf scale_of = ScaleOf::e8m0;
+  static constexpr Codebook codebook = Codebook::e2m1;
+  static constexpr Places code(std::size_t i) { return {half_of_32(1, i), {}}; }
+  static constexpr Places scale(std::size_t) { return {{0, 0, 8, 0}, {}}; }
+};
+struct NVFP4 : PlainBlock {
+  static constexpr unsigned bits = 4, zero = 0;
+  static constexpr std::size_t inputs = 64, bytes = 36, group = 16;
+  static constexpr ScaleOf scale_of = ScaleOf::ue4m3;
+  static constexpr Codebook codebook = Codebook::e2m1;
+  static constexpr Places code(std::size_t i) {
+    return {{4 + i / 16 * 8 + i % 8, i % 16 < 8 ? 0U : 4U, 4, 0}, {}};
+  }
+  static constexpr Places scale(std::size_t g) { return {{g, 0, 8, 0}, {}}; }
+};
+
 // Calls f(block) with the type's description, and returns whether it has one.
 template <class F>
 constexpr bool with_file_blocks(rapt_type type, F f) {
@@ -179,6 +243,14 @@ constexpr bool with_file_blocks(rapt_type type, F f) {
       return f(Q2_K{}), true;
     case RAPT_Q3_K:
       return f(Q3_K{}), true;
+    case RAPT_IQ4_NL:
+      return f(IQ4_NL{}), true;
+    case RAPT_IQ4_XS:
+      return f(IQ4_XS{}), true;
+    case RAPT_MXFP4:
+      return f(MXFP4{}), true;
+    case RAPT_NVFP4:
+      return f(NVFP4{}), true;
     default:
       return false;
   }
@@ -189,13 +261,15 @@ struct FileBlocks {
   unsigned bits = 0, zero = 0;
   std::size_t inputs = 1, bytes = 1, group = 0;
   bool has_offsets = false, has_steps = false, shares_bytes = false;
+  ScaleOf scale_of = ScaleOf::d;
+  Codebook codebook = Codebook::none;
 
   explicit operator bool() const { return bits != 0; }
   static constexpr FileBlocks of(rapt_type type) {
     FileBlocks found;
     with_file_blocks(type, [&]<class B>(B) {
-      found = {B::bits,  B::zero,        B::inputs,    B::bytes,
-               B::group, B::has_offsets, B::has_steps, B::shares_bytes};
+      found = {B::bits,        B::zero,      B::inputs,       B::bytes,    B::group,
+               B::has_offsets, B::has_steps, B::shares_bytes, B::scale_of, B::codebook};
     });
     return found;
   }

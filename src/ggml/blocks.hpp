@@ -51,20 +51,20 @@ struct BlockQ5_1 {
 
 struct BlockIQ4_NL {
   static constexpr std::size_t elements = 32;
-  static constexpr Format format{RAPT_I8, 32, false, false, RAPT_F16};
+  static constexpr Format format{RAPT_I8, 32, false, false, RAPT_F16, RAPT_IQ4_NL};
   Byte scale[2], codes[16];
 };
 
 struct BlockMXFP4 {
   static constexpr std::size_t elements = 32;
-  static constexpr Format format{RAPT_I8, 32, false, false, RAPT_BF16};
+  static constexpr Format format{RAPT_I8, 32, false, false, RAPT_BF16, RAPT_MXFP4};
   Byte exponent, codes[16];
 };
 
 // Four blocks of 16 inputs, each with a scale and 8 bytes of codes.
 struct BlockNVFP4 {
   static constexpr std::size_t elements = 64;
-  static constexpr Format format{RAPT_I8, 16, false, false};
+  static constexpr Format format{RAPT_I8, 16, false, false, RAPT_F32, RAPT_NVFP4};
   Byte scales[4], codes[32];
 };
 
@@ -108,7 +108,7 @@ struct BlockQ6_K {
 // Eight blocks of 32, whose scales have six bits: four in scales_low, two in scales_high.
 struct BlockIQ4_XS {
   static constexpr std::size_t elements = 256;
-  static constexpr Format format{RAPT_I8, 32, false, false};
+  static constexpr Format format{RAPT_I8, 32, false, false, RAPT_F32, RAPT_IQ4_XS};
   Byte scale[2], scales_high[2], scales_low[4], codes[128];
 };
 

@@ -435,7 +435,8 @@ class LinearCall final : public Call {
     limits.field("x_type", o_.x_type);
     limits.field("w_type", o_.w_type);
     limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {8, 99, ~0u});
-    limits.past("w_type", o_.w_type, RAPT_BAD_TYPE, {RAPT_Q3_K + 1, 99, ~0u});
+    limits.past("w_type", o_.w_type, RAPT_BAD_TYPE,
+                {RAPT_Q3_K + 1, RAPT_IQ4_NL - 1, RAPT_MXFP4 - 1, RAPT_NVFP4 + 1, 99, ~0u});
     limits.past("y_type", o_.y_type, RAPT_BAD_TYPE, {8, 99, ~0u, RAPT_I8, RAPT_I4, RAPT_U4});
     if (!is_short()) {  // else other types follow from these
       limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {RAPT_I4, RAPT_U4});
@@ -554,7 +555,8 @@ class LinearCall final : public Call {
     if (!in_i8) {
       limits.past("x_group", o_.x_group, RAPT_BAD_X_GROUP, {32, 512, SIZE_MAX});
     } else {
-      const bool in_16 = w_type_ == RAPT_Q2_K || w_type_ == RAPT_Q3_K || w_type_ == RAPT_Q6_K;
+      const bool in_16 =
+          w_type_ == RAPT_Q2_K || w_type_ == RAPT_Q3_K || w_type_ == RAPT_Q6_K || w_type_ == RAPT_NVFP4;
       const std::size_t fold = in_16                   ? 16
                                : is_in_blocks(w_type_) ? 32
                                : o_.scale_group        ? o_.scale_group

@@ -75,6 +75,11 @@ void make_blocks(const Problem &problem, Random &random, QuantizedNumbers &made)
                                                            : 0;
     for (const std::size_t at : {d, d + 2}) {
       if (at != d && !oracle::has_offsets(type)) continue;
+      if (type == oracle::FileType::nvfp4) continue;  // every byte is a number
+      if (type == oracle::FileType::mxfp4) {
+        if (problem.input != InputClass::specials) *block = static_cast<std::uint8_t>(110 + random.below(20));
+        continue;
+      }
       const bool is_special = problem.input == InputClass::specials && random.one_in(20);
       if (!is_special) block[at + 1] &= 0xaf;  // below 2^-3
     }
@@ -147,16 +152,17 @@ QuantizedNumbers make_new(const Problem &problem) {
 
 oracle::FileType file_type_of(WeightType type) {
   using oracle::FileType;
-  constexpr FileType types[] = {FileType::none, FileType::none, FileType::none, FileType::q8_0,
-                                FileType::q4_0, FileType::q4_1, FileType::q5_0, FileType::q5_1,
-                                FileType::q4_k, FileType::q5_k, FileType::q6_k, FileType::q2_k,
-                                FileType::q3_k};
+  constexpr FileType types[] = {
+      FileType::none, FileType::none,   FileType::none,   FileType::q8_0,  FileType::q4_0, FileType::q4_1,
+      FileType::q5_0, FileType::q5_1,   FileType::q4_k,   FileType::q5_k,  FileType::q6_k, FileType::q2_k,
+      FileType::q3_k, FileType::iq4_nl, FileType::iq4_xs, FileType::mxfp4, FileType::nvfp4};
   static_assert(std::size(types) == std::size(names_of<WeightType>));
   return types[static_cast<int>(type)];
 }
 rapt_type type_of_weights(WeightType type) {
-  constexpr rapt_type types[] = {RAPT_I8,   RAPT_I4,   RAPT_U4,   RAPT_Q8_0, RAPT_Q4_0, RAPT_Q4_1, RAPT_Q5_0,
-                                 RAPT_Q5_1, RAPT_Q4_K, RAPT_Q5_K, RAPT_Q6_K, RAPT_Q2_K, RAPT_Q3_K};
+  constexpr rapt_type types[] = {RAPT_I8,   RAPT_I4,     RAPT_U4,     RAPT_Q8_0,  RAPT_Q4_0, RAPT_Q4_1,
+                                 RAPT_Q5_0, RAPT_Q5_1,   RAPT_Q4_K,   RAPT_Q5_K,  RAPT_Q6_K, RAPT_Q2_K,
+                                 RAPT_Q3_K, RAPT_IQ4_NL, RAPT_IQ4_XS, RAPT_MXFP4, RAPT_NVFP4};
   static_assert(std::size(types) == std::size(names_of<WeightType>));
   return types[static_cast<int>(type)];
 }

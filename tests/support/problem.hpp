@@ -160,11 +160,29 @@ struct LinearProblem : RowsProblem {
 };
 
 // Names the weights of a linear layer with quantized weights: integers, or blocks of a file, which are always packed.
-enum class WeightType { i8, i4, u4, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k, q2_k, q3_k };
+enum class WeightType {
+  i8,
+  i4,
+  u4,
+  q8_0,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q4_k,
+  q5_k,
+  q6_k,
+  q2_k,
+  q3_k,
+  iq4_nl,
+  iq4_xs,
+  mxfp4,
+  nvfp4
+};
 template <>
-inline constexpr auto names_of<WeightType> = std::to_array<const char *>({"i8", "i4", "u4", "q8_0", "q4_0",
-                                                                          "q4_1", "q5_0", "q5_1", "q4_k",
-                                                                          "q5_k", "q6_k", "q2_k", "q3_k"});
+inline constexpr auto names_of<WeightType> =
+    std::to_array<const char *>({"i8", "i4", "u4", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k",
+                                 "q6_k", "q2_k", "q3_k", "iq4_nl", "iq4_xs", "mxfp4", "nvfp4"});
 
 // Names the types of x, y and the scales. x of i8 has scales, and only i8 arithmetic has it.
 enum class QuantizedTypes { f32_f32_f32, f16_f32_f16, bf16_bf16_bf16, f32_bf16_f16, i8_f32_f32, i8_f16_bf16 };

@@ -25,9 +25,9 @@ RAPT_INNER inline CodeWords load_words(const std::uint8_t *codes) {
 //   groups                   of the sum in a unit, if a unit is larger than a group; else 1
 //   whole_units              whether a layer has no part of a unit
 //   words_of(n)              the byte of a unit where the words of output n begin
-//   quad<Quads, q>(codes, table)    the codes of inputs 4q to 4q + 3 of a unit for a vector of outputs, whose words of the
-//                            first plane are at `codes` (integer_tiles.hpp). Only CodesInBytes reads the table, which has
-//                            the byte of each code of 4 bits
+//   quad<Quads, q>(codes, table)    the codes of inputs 4q to 4q + 3 of a unit for a vector of outputs, whose words of
+//                            the first plane are at `codes` (integer_tiles.hpp). Only CodesInBytes reads the table,
+//                            which has the byte of each code of 4 bits
 struct CodesOfBytes {
   using Element = std::uint8_t;
   static constexpr unsigned bits = 8;

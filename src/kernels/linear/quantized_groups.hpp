@@ -67,6 +67,7 @@ class QuantizedGroups {
         find_steps(output, g);
       } else {
         if (weights_.has_scales()) terms_.scales = {weights_.packed_scales(output, g), weights_.scale_type()};
+        terms_.scales.scale_of = weights_.scale_of();
         if (weights_.has_offsets())
           terms_.offsets = {weights_.packed_offsets(output, g), weights_.scale_type()};
       }

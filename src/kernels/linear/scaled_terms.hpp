@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <xsimd/xsimd.hpp>
 
 #include "call/element.hpp"
+#include "contract/file_blocks.hpp"
 #include "contract/linear.hpp"
 #include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
@@ -19,6 +21,7 @@ struct GroupNumbers {
   const rapt::F16 *steps = nullptr;
   std::size_t groups_of_step = 1;
   enum class Integers { bytes, low_halves, high_halves } integers = Integers::bytes;
+  rapt::ScaleOf scale_of = rapt::ScaleOf::d;
 
   explicit operator bool() const { return first != nullptr; }
 
@@ -32,6 +35,7 @@ struct GroupNumbers {
       unroll<vectors>([&](std::size_t j) RAPT_INNER { to[j] = to[j] * S::load(step + j * S::width); });
       return;
     }
+    if (scale_of != rapt::ScaleOf::d) return load_bytes_of_scales(group * rapt::linear_block + n, to);
     rapt::with_element<float>(type, [&](auto element) RAPT_INNER {
       const auto *from = static_cast<const typename decltype(element)::type *>(first);
       from += group * rapt::linear_block + n;
@@ -40,6 +44,38 @@ struct GroupNumbers {
   }
 
  private:
+  // Loads what half_of_e8m0 or half_of_ue4m3 returns for bytes.
+  template <std::size_t vectors>
+  RAPT_INNER void load_bytes_of_scales(std::size_t at, simd<float>::batch (&to)[vectors]) const {
+    using S = simd<float>;
+    using batch = S::batch;
+    const auto *const from = static_cast<const std::uint8_t *>(first) + at;
+    const auto load_by = [&](auto half_of) RAPT_INNER {
+      unroll<vectors>([&](std::size_t j) RAPT_INNER {
+        const Words sum(S::bits(S::load(from + j * S::width) + batch(0x1p23f)));
+        to[j] = half_of(sum & Words(255));
+      });
+    };
+    if (scale_of == rapt::ScaleOf::e8m0)
+      return load_by([](Words byte) RAPT_INNER { return half_of_e8m0(byte); });
+    load_by([](Words byte) RAPT_INNER { return half_of_ue4m3(byte); });
+  }
+  using Words = xsimd::batch<std::uint32_t, simd<float>::batch::arch_type>;
+  // The power of 2 is a product of two, because it may be subnormal.
+  RAPT_INNER static simd<float>::batch half_of_e8m0(Words byte) {
+    const Words some = byte >> 1, others = byte - some;
+    return power_of_2(some) * power_of_2(others);
+  }
+  // Returns 2^(n - 64).
+  RAPT_INNER static simd<float>::batch power_of_2(Words n) {
+    return simd<float>::number((n + Words(63)) << 23);
+  }
+  RAPT_INNER static simd<float>::batch half_of_ue4m3(Words byte) {
+    const Words from_nan = byte - Words(127), is_number = (from_nan | (Words(0) - from_nan)) >> 31;
+    const Words bits = (byte & Words(127)) << 20;
+    return simd<float>::number(bits & (Words(0) - is_number)) * simd<float>::batch(0x1p119f);
+  }
+
   template <std::size_t vectors>
   RAPT_INNER void load_integers(std::size_t at, simd<float>::batch (&to)[vectors]) const {
     using S = simd<float>;
