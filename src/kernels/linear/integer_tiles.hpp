@@ -90,31 +90,34 @@ struct IntegerTiles : TileTraits {
           sum[r][j] = Quads::start(terms.rows.starts[g * rows + r]);
         });
         std::size_t k = begin;
-        const auto add = [&](auto units) RAPT_INNER {
-          unroll<units>([&](std::size_t u) RAPT_INNER {
-            if (u * Weights::inputs % 16 == 0) prefetch.step(k + u * Weights::inputs);
-          });
-          add_units<Weights, units>(codes, x, sum);
-          k += units * Weights::inputs;
-          codes += units * (Weights::planes * 4 * block);
-          x += units * (Weights::inputs * rows);
-        };
         constexpr std::size_t units = units_together<Weights>();
         if constexpr (units > 1) {
-          while (end - k >= units * Weights::inputs) add(std::integral_constant<std::size_t, units>{});
+          for (constexpr std::size_t step = units * Weights::inputs; end - k >= step; k += step) {
+            unroll<step / 16>([&](std::size_t i) RAPT_INNER { prefetch.step(k + i * 16); });
+            add_units<Weights, units>(codes, x, sum);
+            codes += units * (Weights::planes * 4 * block);
+            x += step * rows;
+          }
         }
-        while (k < end) add(std::integral_constant<std::size_t, 1>{});
+        for (; k < end; k += Weights::inputs) {
+          prefetch.step(k);
+          add_units<Weights, 1>(codes, x, sum);
+          codes += Weights::planes * (4 * block);
+          x += Weights::inputs * rows;
+        }
         finish<rows, vectors>(terms, sum, g, v, tile.sums);
       }
     }
   }
 
  protected:
-  // Returns how many units of codes are added up before their sum is widened, at least 1.
+  // Returns how many units of codes are added up before their sum is widened, at least 1. More than 32 inputs would gain little,
+  // and many groups have no more.
   template <class Weights>
   static constexpr std::size_t units_together() {
     if constexpr (AddsPairs<Quads>) {
-      constexpr std::size_t units = quads_of_pairs(Weights::bits) * 4 / Weights::inputs;
+      constexpr std::size_t most = quads_of_pairs(Weights::bits) * 4,
+                            units = (most < 32 ? most : 32) / Weights::inputs;
       return units > 1 ? units : 1;
     }
     return 1;
