@@ -111,8 +111,8 @@ struct IntegerTiles : TileTraits {
   }
 
  protected:
-  // Returns how many units of codes are added up before their sum is widened, at least 1. More than 32 inputs would gain little,
-  // and many groups have no more.
+  // Returns how many units of codes are added up before their sum is widened, at least 1. More than 32 inputs would gain
+  // little, and many groups have no more.
   template <class Weights>
   static constexpr std::size_t units_together() {
     if constexpr (AddsPairs<Quads>) {
