@@ -88,28 +88,30 @@ struct IntegerTiles : TileTraits {
       for (std::size_t begin = 0, first_group = 0; begin < inputs; first_group += Weights::groups) {
         const std::size_t fold = Weights::groups * terms.fold,
                           end = inputs - begin < fold ? inputs : begin + fold;
-        // A unit that is larger than a group is all that the inner loop sees.
+        // A unit that is larger than a group is all that the inner loops see.
         unroll<Weights::groups>([&](auto part) RAPT_INNER {
+          constexpr bool is_last = part == Weights::groups - 1;
           const std::size_t g = first_group + part;
           typename Quads::Sums sum[rows][vectors];
           unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) RAPT_INNER {
             sum[r][j] = Quads::start(terms.rows.starts[g * rows + r]);
           });
           std::size_t k = begin;
-          const auto add = [&](auto units) RAPT_INNER {
-            unroll<units>([&](std::size_t u) RAPT_INNER {
-              if (part == 0 && u * Weights::inputs % 16 == 0) prefetch.step(k + u * Weights::inputs);
-            });
-            add_units<Weights, units, part>(codes, x, terms.table, sum);
-            k += units * Weights::inputs;
-            if (part == Weights::groups - 1) codes += units * Weights::bytes;
-            x += units * (Weights::inputs / Weights::groups * rows);
-          };
           constexpr std::size_t units = units_together<Weights>();
           if constexpr (units > 1) {
-            while (end - k >= units * Weights::inputs) add(std::integral_constant<std::size_t, units>{});
+            for (constexpr std::size_t step = units * Weights::inputs; end - k >= step; k += step) {
+              unroll<step / 16>([&](std::size_t i) RAPT_INNER { prefetch.step(k + i * 16); });
+              add_units<Weights, units, part>(codes, x, terms.table, sum);
+              codes += units * Weights::bytes;
+              x += step * rows;
+            }
           }
-          while (k < end) add(std::integral_constant<std::size_t, 1>{});
+          for (; k < end; k += Weights::inputs) {
+            if (is_last) prefetch.step(k);
+            add_units<Weights, 1, part>(codes, x, terms.table, sum);
+            if (is_last) codes += Weights::bytes;
+            x += Weights::inputs / Weights::groups * rows;
+          }
           finish<rows, vectors>(terms, sum, g, v, tile.sums);
         });
         begin = end;
@@ -118,11 +120,13 @@ struct IntegerTiles : TileTraits {
   }
 
  protected:
-  // Returns how many units of codes are added up before their sum is widened, at least 1.
+  // Returns how many units of codes are added up before their sum is widened, at least 1. More than 32 inputs would gain
+  // little, and many groups have no more.
   template <class Weights>
   static constexpr std::size_t units_together() {
     if constexpr (AddsPairs<Quads>) {
-      constexpr std::size_t units = quads_of_pairs(Weights::bits) * 4 / Weights::inputs;
+      constexpr std::size_t most = quads_of_pairs(Weights::bits) * 4,
+                            units = (most < 32 ? most : 32) / Weights::inputs;
       return units > 1 && Weights::groups == 1 ? units : 1;
     }
     return 1;
