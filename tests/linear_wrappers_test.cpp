@@ -212,11 +212,13 @@ TEST_CASE("blocks of a file") {
     oracle::FileType file;
   };
   constexpr Kind kinds[] = {
-      {RAPT_Q8_0, oracle::FileType::q8_0}, {RAPT_Q4_0, oracle::FileType::q4_0},
-      {RAPT_Q4_1, oracle::FileType::q4_1}, {RAPT_Q5_0, oracle::FileType::q5_0},
-      {RAPT_Q5_1, oracle::FileType::q5_1}, {RAPT_Q4_K, oracle::FileType::q4_k},
-      {RAPT_Q5_K, oracle::FileType::q5_k}, {RAPT_Q6_K, oracle::FileType::q6_k},
-      {RAPT_Q2_K, oracle::FileType::q2_k}, {RAPT_Q3_K, oracle::FileType::q3_k},
+      {RAPT_Q8_0, oracle::FileType::q8_0},     {RAPT_Q4_0, oracle::FileType::q4_0},
+      {RAPT_Q4_1, oracle::FileType::q4_1},     {RAPT_Q5_0, oracle::FileType::q5_0},
+      {RAPT_Q5_1, oracle::FileType::q5_1},     {RAPT_Q4_K, oracle::FileType::q4_k},
+      {RAPT_Q5_K, oracle::FileType::q5_k},     {RAPT_Q6_K, oracle::FileType::q6_k},
+      {RAPT_Q2_K, oracle::FileType::q2_k},     {RAPT_Q3_K, oracle::FileType::q3_k},
+      {RAPT_IQ4_NL, oracle::FileType::iq4_nl}, {RAPT_IQ4_XS, oracle::FileType::iq4_xs},
+      {RAPT_MXFP4, oracle::FileType::mxfp4},   {RAPT_NVFP4, oracle::FileType::nvfp4},
   };
   for (const Kind &kind : kinds) {
     CAPTURE(kind.type);

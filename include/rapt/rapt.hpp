@@ -649,6 +649,14 @@ constexpr Block block_of(rapt_type type) {
       return {256, 84};
     case RAPT_Q3_K:
       return {256, 110};
+    case RAPT_IQ4_NL:
+      return {32, 18};
+    case RAPT_IQ4_XS:
+      return {256, 136};
+    case RAPT_MXFP4:
+      return {32, 17};
+    case RAPT_NVFP4:
+      return {64, 36};
   }
   return {1, 1};  // of a number that is no type, which the library refuses
 }

@@ -113,7 +113,37 @@ def q3_k(b: Array) -> Any:
     return of_128(b[32:96], 2, 4) + 4 * of_128(b[:32], 1, 8) - 4, f16(b, 108) * scales, None
 
 
-# What a block means, and where it has numbers of f16.
+IQ4 = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113])
+E2M1 = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12])
+
+
+def halves_of(b: Array, count: int) -> Array:
+    """Low halves of so many bytes, then their high halves, then those of the next ones."""
+    parts = b.reshape(-1, count).astype(int)
+    return np.concatenate([half for part in parts for half in (part & 15, part >> 4)])
+
+
+def iq4_nl(b: Array) -> Any:
+    return IQ4[halves_of(b[2:], 16)], [f16(b, 0)], None
+
+
+def iq4_xs(b: Array) -> Any:
+    low, high = halves_of(b[4:8, None], 1), int(b[2]) | int(b[3]) << 8
+    scales = np.array([low[g] + 16 * (high >> 2 * g & 3) - 32 for g in range(8)], F32)
+    return IQ4[halves_of(b[8:], 16)], f16(b, 0) * scales, None
+
+
+def mxfp4(b: Array) -> Any:
+    return E2M1[halves_of(b[1:], 16)], np.ldexp(np.ones(1, F32), int(b[0]) - 128), None
+
+
+def nvfp4(b: Array) -> Any:
+    exponent, mantissa = b[:4].astype(int) >> 3 & 15, b[:4] & 7
+    scales = np.ldexp(np.where(exponent > 0, 8 + mantissa, mantissa).astype(F32), np.maximum(exponent, 1) - 11)
+    return E2M1[halves_of(b[4:], 8)], np.where(b[:4] == 127, F32(0), scales), None
+
+
+# What a block means, and where it has numbers of f16. MXFP4 has a byte in place of the upper one.
 DECODERS: dict[str, tuple[Callable[[Array], Any], list[int]]] = {
     "Q8_0": (q8_0, [0]),
     "Q4_0": (q4_0, [0]),
@@ -125,6 +155,10 @@ DECODERS: dict[str, tuple[Callable[[Array], Any], list[int]]] = {
     "Q6_K": (q6_k, [208]),
     "Q2_K": (q2_k, [80, 82]),
     "Q3_K": (q3_k, [108]),
+    "IQ4_NL": (iq4_nl, [0]),
+    "IQ4_XS": (iq4_xs, [0]),
+    "MXFP4": (mxfp4, [-1]),
+    "NVFP4": (nvfp4, []),
 }
 
 
@@ -150,7 +184,7 @@ def parts_of(type: str, blocks: Array) -> tuple[Any, Any, Any]:
 
 def test_every_type_of_the_header_is_here() -> None:
     """The enumerators of rapt.h after RAPT_U4, with the sizes in their comments."""
-    enumerators = re.findall(r"^  RAPT_(\w+),? +/\*\*< (\d+) inputs in (\d+) bytes \*/", HEADER, re.M)
+    enumerators = re.findall(r"^  RAPT_(\w+)(?: = \d+)?,? +/\*\*< (\d+) inputs in (\d+) bytes \*/", HEADER, re.M)
     assert [(name, of.inputs, of.bytes) for name, of in _library.BLOCKS.items()] == [
         (name, int(inputs), int(size)) for name, inputs, size in enumerators
     ]

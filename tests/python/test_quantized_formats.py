@@ -175,7 +175,7 @@ def torchao() -> Any:
 
 
 FORMATS = {
-    "GGUF IQ4_NL": iq4_nl,
+    "GGUF IQ4_NL, in arrays": iq4_nl,
     "GPTQ": lambda: gptq(False),
     "GPTQ, gptq_v2": lambda: gptq(True),
     "AWQ": awq,

@@ -528,7 +528,8 @@ def pack_blocks(blocks: Any, type: str) -> PackedWeights:
 
     blocks   uint8 [out_features][bytes of a row] as they lie in the file, such as np.memmap, or a list or tuple of such
              matrices, which become one layer as in pack_weights
-    type     "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K" or "Q6_K": GGUF's own names
+    type     "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4" or
+             "NVFP4": GGUF's own names
 
     The bytes of a row say how many inputs there are: a whole number of blocks. Rows may have gaps. rapt.h says which
     numbers the blocks stand for.
