@@ -284,22 +284,20 @@ enum rapt_type {
   RAPT_U4,               /**< 0 to 15, two to a byte: only weights of linear layers */
 
   /* Blocks of weights as they lie in GGUF files: only weights of linear layers, which rapt_linear_pack() takes. */
-  RAPT_Q8_0, /**< 32 inputs in 34 bytes */
-  RAPT_Q4_0, /**< 32 inputs in 18 bytes */
-  RAPT_Q4_1, /**< 32 inputs in 20 bytes */
-  RAPT_Q5_0, /**< 32 inputs in 22 bytes */
-  RAPT_Q5_1, /**< 32 inputs in 24 bytes */
-  RAPT_Q4_K, /**< 256 inputs in 144 bytes */
-  RAPT_Q5_K, /**< 256 inputs in 176 bytes */
-  RAPT_Q6_K, /**< 256 inputs in 210 bytes */
-  RAPT_Q2_K, /**< 256 inputs in 84 bytes */
-  RAPT_Q3_K, /**< 256 inputs in 110 bytes */
-
-  /* These numbers are those of ggml.h. */
-  RAPT_IQ4_NL = 20, /**< 32 inputs in 18 bytes */
-  RAPT_IQ4_XS = 23, /**< 256 inputs in 136 bytes */
-  RAPT_MXFP4 = 39,  /**< 32 inputs in 17 bytes */
-  RAPT_NVFP4 = 40   /**< 64 inputs in 36 bytes */
+  RAPT_Q8_0,   /**< 32 inputs in 34 bytes */
+  RAPT_Q4_0,   /**< 32 inputs in 18 bytes */
+  RAPT_Q4_1,   /**< 32 inputs in 20 bytes */
+  RAPT_Q5_0,   /**< 32 inputs in 22 bytes */
+  RAPT_Q5_1,   /**< 32 inputs in 24 bytes */
+  RAPT_Q4_K,   /**< 256 inputs in 144 bytes */
+  RAPT_Q5_K,   /**< 256 inputs in 176 bytes */
+  RAPT_Q6_K,   /**< 256 inputs in 210 bytes */
+  RAPT_Q2_K,   /**< 256 inputs in 84 bytes */
+  RAPT_Q3_K,   /**< 256 inputs in 110 bytes */
+  RAPT_IQ4_NL, /**< 32 inputs in 18 bytes */
+  RAPT_IQ4_XS, /**< 256 inputs in 136 bytes */
+  RAPT_MXFP4,  /**< 32 inputs in 17 bytes */
+  RAPT_NVFP4   /**< 64 inputs in 36 bytes */
 };
 typedef enum rapt_type rapt_type;
 

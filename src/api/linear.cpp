@@ -26,7 +26,7 @@ namespace {
 bool resolve_type(rapt_type &type, rapt_type by_default) {
   const int number = number_of(type);
   if (number == RAPT_TYPE_DEFAULT) type = by_default;
-  return number >= RAPT_TYPE_DEFAULT && (number <= RAPT_Q3_K || FileBlocks::of(type));
+  return number >= RAPT_TYPE_DEFAULT && number <= RAPT_NVFP4;
 }
 constexpr bool is_float(rapt_type type) { return type == RAPT_F32 || type == RAPT_F16 || type == RAPT_BF16; }
 

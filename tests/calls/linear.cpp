@@ -435,8 +435,7 @@ class LinearCall final : public Call {
     limits.field("x_type", o_.x_type);
     limits.field("w_type", o_.w_type);
     limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {8, 99, ~0u});
-    limits.past("w_type", o_.w_type, RAPT_BAD_TYPE,
-                {RAPT_Q3_K + 1, RAPT_IQ4_NL - 1, RAPT_MXFP4 - 1, RAPT_NVFP4 + 1, 99, ~0u});
+    limits.past("w_type", o_.w_type, RAPT_BAD_TYPE, {RAPT_NVFP4 + 1, 99, ~0u});
     limits.past("y_type", o_.y_type, RAPT_BAD_TYPE, {8, 99, ~0u, RAPT_I8, RAPT_I4, RAPT_U4});
     if (!is_short()) {  // else other types follow from these
       limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {RAPT_I4, RAPT_U4});

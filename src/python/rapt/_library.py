@@ -36,10 +36,10 @@ BLOCKS = {
     "Q6_K": Blocks(15, 256, 210, 16),
     "Q2_K": Blocks(16, 256, 84, 16),
     "Q3_K": Blocks(17, 256, 110, 16),
-    "IQ4_NL": Blocks(20, 32, 18, 32),
-    "IQ4_XS": Blocks(23, 256, 136, 32),
-    "MXFP4": Blocks(39, 32, 17, 32),
-    "NVFP4": Blocks(40, 64, 36, 16),
+    "IQ4_NL": Blocks(18, 32, 18, 32),
+    "IQ4_XS": Blocks(19, 256, 136, 32),
+    "MXFP4": Blocks(20, 32, 17, 32),
+    "NVFP4": Blocks(21, 64, 36, 16),
 }
 
 CAUSAL = {"bottom_right": 1, "top_left": 2, "offset": 3}
