@@ -92,9 +92,9 @@ class SignedGroups : public CodeGroups<RowsByAmx> {
         sums_(reinterpret_cast<std::int32_t *>(bytes_ + (rapt::linear_fold + amx_row_bytes) * block)) {}
 
   template <class F>
-  RAPT_INNER void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs, std::size_t,
-                      F f) {
-    const std::uint8_t *const codes = groups_.load(output, input, inputs);
+  RAPT_INNER void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs,
+                      std::size_t rows, F f) {
+    const std::uint8_t *const codes = groups_.load(output, input, inputs, rows);
     const rapt::QuantizedWeights &weights = groups_.weights();
     const char zero = groups_.zeros() ? 0 : static_cast<char>(weights.common_zero_of_integers());
     with_kind_of_integers(weights, [&](auto kind) { to_bytes<decltype(kind)>(codes, inputs, zero); });

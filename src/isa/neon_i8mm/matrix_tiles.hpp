@@ -122,7 +122,7 @@ class MatrixCodes : public CodeGroups<MatrixRows> {
   RAPT_INNER void use(std::size_t output, std::size_t blocks, std::size_t input, std::size_t inputs,
                       std::size_t rows, F f) {
     if (!orders_codes_for_matrices(rows)) return CodeGroups::use(output, blocks, input, inputs, rows, f);
-    const std::uint8_t *const codes = groups_.load(output, input, inputs);
+    const std::uint8_t *const codes = groups_.load(output, input, inputs, rows);
     with_kind_of_integers(groups_.weights(), [&](auto kind) {
       if constexpr (kind.inputs == 4) {
         order_bytes(codes, inputs, eights_);

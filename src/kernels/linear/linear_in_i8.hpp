@@ -27,9 +27,9 @@ class CodeGroups {
 
   // Calls f(kind, codes, 0), like WeightGroups.
   template <class F>
-  RAPT_INNER void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs, std::size_t,
-                      F f) {
-    const std::uint8_t *const codes = groups_.load(output, input, inputs);
+  RAPT_INNER void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs,
+                      std::size_t rows, F f) {
+    const std::uint8_t *const codes = groups_.load(output, input, inputs, rows);
     with_kind_of_integers(groups_.weights(), [&](auto kind) RAPT_INNER {
       if constexpr (kind.bits >= least_bits && kind.bits <= most_bits) f(kind, codes, std::size_t{0});
     });

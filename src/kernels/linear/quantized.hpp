@@ -77,7 +77,7 @@ class NumberGroups {
   template <class F>
   RAPT_INNER void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs,
                       std::size_t rows, F f) {
-    const std::uint8_t *const codes = groups_.load(output, input, inputs);
+    const std::uint8_t *const codes = groups_.load(output, input, inputs, rows);
     if (groups_.zeros()) {
       const std::size_t count = (inputs + groups_.fold() - 1) / groups_.fold() * block;
       for (std::size_t i = 0; i < count; i += S::width)

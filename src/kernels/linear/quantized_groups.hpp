@@ -59,7 +59,7 @@ class QuantizedGroups {
   }
 
   // Finds the scales, offsets and zeros, and returns the codes of `inputs` inputs from `input` on.
-  const std::uint8_t *load(std::size_t output, std::size_t input, std::size_t inputs) {
+  const std::uint8_t *load(std::size_t output, std::size_t input, std::size_t inputs, std::size_t rows) {
     const std::size_t count = o_.out_features - output < block ? o_.out_features - output : block;
     if (weights_.is_packed()) {
       const std::size_t g = weights_.group_of(input);
@@ -68,6 +68,9 @@ class QuantizedGroups {
       } else {
         if (weights_.has_scales()) terms_.scales = {weights_.packed_scales(output, g), weights_.scale_type()};
         terms_.scales.scale_of = weights_.scale_of();
+        // Tiles of many rows would turn the same bytes into numbers again.
+        if (weights_.scale_of() != rapt::ScaleOf::d && rows > rapt::LinearTasks::few_rows)
+          widen_scales(inputs);
         if (weights_.has_offsets())
           terms_.offsets = {weights_.packed_offsets(output, g), weights_.scale_type()};
       }
@@ -96,6 +99,16 @@ class QuantizedGroups {
       terms_.offsets = numbers(weights_.packed_offsets(output, g), weights_.packed_offset_steps(output, g),
                                Integers::high_halves);
     }
+  }
+  void widen_scales(std::size_t inputs) {
+    for (std::size_t k = 0, g = 0; k < inputs; k += fold(), ++g) {
+      for (std::size_t n = 0; n < block; n += S::width) {
+        typename S::batch number[1];
+        terms_.scales.load(g, n, number);
+        S::store(scales_ + g * block + n, number[0]);
+      }
+    }
+    terms_.scales = {scales_};
   }
   void load_plain(std::size_t output, std::size_t count, std::size_t g, std::size_t i) {
     for (std::size_t n = 0; n < block; ++n) {
