@@ -23,6 +23,7 @@ struct RowTerms {
 // 0, up to a multiple of 8. Quads is what a level provides (integer_tiles.hpp).
 template <class Quads>
 struct QuadsOfRows {
+  using Codes = Quads;
   using X = typename Quads::X;
   static constexpr std::size_t least_rows = 1, most_rows = Quads::most_rows,
                                together = Quads::inputs_together;
@@ -48,9 +49,10 @@ struct QuadsOfRows {
 };
 
 // Holds a block of rows. Layout says where a tile has which input, like QuadsOfRows.
-template <class Layout>
+template <class OfLayout>
 class IntegerRows {
  public:
+  using Layout = OfLayout;
   using X = typename Layout::X;
   static constexpr int byte_bias = Layout::byte_bias;
 

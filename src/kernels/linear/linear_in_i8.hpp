@@ -17,7 +17,7 @@ template <class Rows, unsigned least_bits = 1, unsigned most_bits = 8>
 class CodeGroups {
  public:
   CodeGroups(const rapt::LinearCall &call, float *scratch, const Rows &rows)
-      : groups_(call, scratch), rows_(rows) {
+      : groups_(call, scratch), bytes_(reinterpret_cast<std::uint8_t *>(scratch)), rows_(rows) {
     for (unsigned q = 0; groups_.weights().has_codebook() && q < 16; ++q) {
       const int zero = groups_.weights().common_zero_of_integers();
       table_[q] =
@@ -30,6 +30,13 @@ class CodeGroups {
   RAPT_INNER void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs,
                       std::size_t rows, F f) {
     const std::uint8_t *const codes = groups_.load(output, input, inputs, rows);
+    if constexpr (most_bits == 8) {
+      // Tiles of many rows would look the same codes up again.
+      if (groups_.weights().has_codebook() && rows > rapt::LinearTasks::few_rows) {
+        to_bytes(codes, inputs);
+        return f(CodesOfBytes{}, static_cast<const std::uint8_t *>(bytes_), std::size_t{0});
+      }
+    }
     with_kind_of_integers(groups_.weights(), [&](auto kind) RAPT_INNER {
       if constexpr (kind.bits >= least_bits && kind.bits <= most_bits) f(kind, codes, std::size_t{0});
     });
@@ -49,6 +56,24 @@ class CodeGroups {
   alignas(16) std::uint8_t table_[16] = {};
 
  private:
+  // Sets bytes_ to what a codebook has for codes, in the order of CodesOfBytes.
+  [[gnu::noinline, gnu::flatten]] void to_bytes(const std::uint8_t *codes, std::size_t inputs) {
+    using Codes = typename Rows::Layout::Codes;
+    alignas(16) std::uint8_t unbiased[16];
+    for (std::size_t q = 0; q < 16; ++q) unbiased[q] = static_cast<std::uint8_t>(table_[q] + Rows::byte_bias);
+    std::uint8_t *to = bytes_;
+    for (std::size_t k = 0; k < inputs; k += CodesInBytes::inputs, codes += CodesInBytes::bytes) {
+      unroll<CodesInBytes::inputs / 4>([&](auto q) RAPT_INNER {
+        for (std::size_t n = 0; n < rapt::linear_block;
+             n += simd<float>::width, to += 4 * simd<float>::width) {
+          const CodeWords words = CodesInBytes::quad<Codes, q>(codes + CodesInBytes::words_of(n), unbiased);
+          words.store_unaligned(reinterpret_cast<std::uint32_t *>(to));
+        }
+      });
+    }
+  }
+
+  std::uint8_t *bytes_;
   const Rows &rows_;
 };
 
