@@ -72,11 +72,4 @@ void decode_row(ggml_type type, const void *row, std::size_t n, float *y);
 bool can_encode(ggml_type type);  // F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL
 void encode_row(ggml_type type, const float *x, std::size_t n, void *row);
 
-// The inverse of unpack_row: returns the row's bytes, if codes, scales and offsets came from it. One thing is
-// lost: MXFP4 has a code for -0, but integers do not, so it comes back as the code for +0. The k-quants lose
-// their scales of scales, so they cannot be repacked.
-bool can_repack(ggml_type type);  // Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, MXFP4
-void repack_row(ggml_type type, const std::uint8_t *codes, const float *scales, const float *offsets,
-                std::size_t n, void *row);
-
 }  // namespace rapt_ggml

@@ -132,38 +132,17 @@ void pack(Tensor t, const std::byte *data) {
 
 bool can_unpack_to_file(Tensor t) {
   const std::optional<Packing> packing = packing_of(t);
-  return packing && (float_type(t->type) || packing->has_blocks || can_repack(t->type));
+  return packing && (float_type(t->type) || packing->has_blocks);
 }
 
 void unpack(Tensor t, std::size_t first, std::size_t rows, std::byte *to) {
   const std::optional<Packing> packing = packing_of(t);
   if (!can_unpack_to_file(t)) throw Failure("these weights cannot be unpacked");
-  const std::optional<Format> format = packing->has_blocks ? std::nullopt : format_of(t->type);
-  const std::size_t inputs = extent(t, 0), groups = format ? format->groups(inputs) : 0;
-  rapt_linear_options options = packing->options;
-  std::vector<std::uint8_t> codes(format ? format->code_bytes(inputs) : 0);
-  std::vector<float> scales(groups), offsets(format && format->offsets ? groups : 0), shorts(groups);
-  if (format) options.w_scale_type = format->scale_type;
-  const auto widen = [&](std::vector<float> &numbers) {
-    if (numbers.empty() || format->scale_type == RAPT_F32) return;
-    std::copy(numbers.begin(), numbers.end(), shorts.begin());
-    if (format->scale_type == RAPT_F16) {
-      rapt_convert_f16_to_f32(reinterpret_cast<const rapt_f16 *>(shorts.data()), numbers.data(), groups);
-    } else {
-      rapt_convert_bf16_to_f32(reinterpret_cast<const rapt_bf16 *>(shorts.data()), numbers.data(), groups);
-    }
-  };
   for (std::size_t row = first; row < first + rows; ++row, to += row_bytes(t)) {
     const std::size_t matrix = row / extent(t, 1), output = row % extent(t, 1);
     const std::byte *const packed = bytes_of(t) + matrix * packing->matrix_bytes;
-    void *const plain = format ? static_cast<void *>(codes.data()) : to;
-    must(rapt_linear_unpack(packed, packing->matrix_bytes, output, 1, &options, plain,
-                            format ? scales.data() : nullptr, nullptr,
-                            offsets.empty() ? nullptr : offsets.data(), nullptr));
-    if (!format) continue;
-    widen(scales);
-    widen(offsets);
-    repack_row(t->type, codes.data(), scales.data(), offsets.empty() ? nullptr : offsets.data(), inputs, to);
+    must(rapt_linear_unpack(packed, packing->matrix_bytes, output, 1, &packing->options, to, nullptr, nullptr,
+                            nullptr, nullptr));
   }
 }
 

@@ -231,33 +231,15 @@ TEST_CASE("unpacked rows are what rapt_dequantize_rows takes") {
   });
 }
 
-TEST_CASE("repacked rows have the bytes of the file") {
-  for_each_type(can_repack, [](const Type &type) {
-    Bytes row = random_row(type, Scales::any);
-    const Unpacked unpacked(type.type, row);
-    Bytes repacked(row.size(), 0xa5);
-    repack_row(type.type, unpacked.codes.data(), unpacked.scales.data(), unpacked.offsets.data(),
-               row.size() / type.bytes * type.elements, repacked.data());
-    if (type.type == GGML_TYPE_MXFP4) {  // -0 comes back as +0
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        if (i % type.bytes > 0 && row[i] % 16 == 8) row[i] = static_cast<std::uint8_t>(row[i] - 8);
-        if (i % type.bytes > 0 && row[i] / 16 == 8) row[i] = row[i] % 16;
-      }
-    }
-    CHECK(differences(repacked, row) == 0);
-  });
-}
-
 // ---- which types there are --------------------------------------------------------------------------------
 
 TEST_CASE("what is known of each type") {
-  std::string decoded, encoded, repacked, formats;
+  std::string decoded, encoded, formats;
   for (int number = 0; number < GGML_TYPE_COUNT; ++number) {
     const auto type = static_cast<ggml_type>(number);
     const std::string word = std::string(" ").append(std::to_string(number));
     if (can_decode(type)) decoded += word;
     if (can_encode(type)) encoded += word;
-    if (can_repack(type)) repacked += word;
     const auto format = format_of(type);
     if (format) {
       formats += word + ":" +
@@ -273,7 +255,6 @@ TEST_CASE("what is known of each type") {
   }
   CHECK(decoded == " 0 1 2 3 6 7 8 10 11 12 13 14 20 23 30 34 35 39 40");
   CHECK(encoded == " 0 1 2 3 6 7 8 20 30");
-  CHECK(repacked == " 2 3 6 7 8 20 39");
   CHECK(formats ==
         " 2:u4/32 3:u4/32zo 6:i8/32 7:i8/32o 8:i8/32 10:u4/16zo 11:i4/16 12:u4/32zo 13:i8/32o 14:i8/16"
         " 20:i8/32 23:i8/32 34:i4/256 35:i4/256 39:i8/32 40:i8/16");
@@ -299,7 +280,6 @@ TEST_CASE("what is known of each type") {
     CHECK(!format_of(other));
     CHECK(!can_decode(other));
     CHECK(!can_encode(other));
-    CHECK(!can_repack(other));
   }
 }
 
@@ -647,13 +627,6 @@ TEST_CASE("rows of all lengths, and nothing but the row is written") {
       CHECK(offsets.back() == -7);
       if (!format.offsets) CHECK(differences(offsets, Floats(offsets.size(), -7)) == 0);
 
-      if (can_repack(type.type)) {
-        Bytes again(bytes + 2, 0xa5);
-        repack_row(type.type, codes.data(), scales.data(), offsets.data(), n, again.data() + 1);
-        CHECK(again.front() == 0xa5);
-        CHECK(again.back() == 0xa5);
-        CHECK(differences(decode(type.type, Bytes(again.begin() + 1, again.end() - 1)), y) == 0);
-      }
       if (can_encode(type.type)) {
         Bytes again(bytes + 2, 0xa5);
         encode_row(type.type, y.data(), n, again.data() + 1);
