@@ -14,11 +14,8 @@ struct Element {
   using type = E;
 };
 
-// A switch that forgets a type must not compile. RAPT_TYPE_DEFAULT is resolved before a call.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic error "-Wswitch"
-
-// Calls f(Element<E>) for the type E that `type` names. A must be the arithmetic type of E.
+// Calls f(Element<E>) for the type E that `type` names. A must be the arithmetic type of E. RAPT_TYPE_DEFAULT is resolved
+// before a call.
 template <class A, class F>
 [[gnu::always_inline]] inline decltype(auto) with_element(rapt_type type, F f) {
   if constexpr (std::is_same_v<A, double>) {
@@ -52,8 +49,6 @@ constexpr std::size_t size_of(rapt_type type) {
       return 1;
   }
 }
-
-#pragma GCC diagnostic pop
 
 // Returns the bytes of the arithmetic type of a call with such elements.
 constexpr std::size_t number_size(rapt_type type) { return size_of(type == RAPT_F64 ? RAPT_F64 : RAPT_F32); }
