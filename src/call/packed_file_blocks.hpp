@@ -60,8 +60,8 @@ class PackedFileBlocks {
       for (std::size_t k = 0; k < unit.inputs; ++k) f(words, k, i + k);
     }
   }
-  // Calls f(address of a number in the packed block, its place or null, where its f16 is in the file, sign) for the scales and
-  // offsets of the file's block b.
+  // Calls f.half(packed f16, its byte in the file, what changes its sign) and f.byte(packed byte, its place in the file) for
+  // the scales and offsets of the file's block b.
   template <class F>
   void each_number(std::size_t n, std::size_t b, char *to, F f) const {
     char *const scales = to + layout_.scales_begin(), *const offsets = to + layout_.offsets_begin();
