@@ -148,8 +148,11 @@ class LinearCall final : public Call {
       add_array<Scale>("w_offsets", &of.w_offsets, 0, std::span(numbers.offsets), role_of_weights());
     if (!numbers.zeros.empty())
       add_array<std::uint8_t>("w_zeros", &of.w_zeros, 0, std::span(numbers.zeros), role_of_weights());
-    if (!numbers.codebook.empty())
+    if (!numbers.codebook.empty()) {
       add_array<float>("w_codebook", &of.w_codebook, 0, std::span(numbers.codebook), role_of_weights());
+      all().back().has_limits =
+          arithmetic_ == RAPT_ARITHMETIC_I8;  // numbers that are no integers are refused
+    }
     has_scales_ = !numbers.scales.empty() || !numbers.offsets.empty();
     if (has_scales_ && (!is_short() || !std::is_same_v<Scale, float>))
       o_.w_scale_type = type_of(element_of<Scale>);
