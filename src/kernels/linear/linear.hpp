@@ -50,13 +50,18 @@ class LinearLayer {
     for (std::size_t n = task.first_output; n < end;) {
       const std::size_t blocks = Ways::blocks_together(task.rows, end - n);
       for (std::size_t k = 0; k < o_.in_features; k += group()) {
-        Prefetch next =
-            blocks == 1 ? weights_.prefetch(n, k + group(), inputs_from(k + group()), passes) : Prefetch{};
+        Prefetch next = blocks == 1 ? next_of_few(n, k + group(), end, passes) : Prefetch{};
         next.stride = every;
         add_group(task, 0, n, blocks, k, inputs_from(k), sums_, next);
       }
       for (std::size_t b = 0; b < blocks; ++b, n += block) finish(task, n, sums_ + b * sums_length_);
     }
+  }
+
+  // Describes the weights of the group at k of a block, or of the next block's first.
+  Prefetch next_of_few(std::size_t n, std::size_t k, std::size_t end, std::size_t passes) const {
+    if (k < o_.in_features) return weights_.prefetch(n, k, inputs_from(k), passes);
+    return n + block < end ? weights_.prefetch(n + block, 0, inputs_from(0), passes) : Prefetch{};
   }
 
   [[gnu::noinline, gnu::flatten]] void run(GroupsInTurn, const rapt::LinearTask &task) {
