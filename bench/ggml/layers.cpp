@@ -175,8 +175,8 @@ int main(int argc, char **argv) try {
   CLI::App app{"A linear layer by the plugin and by ggml-cpu, in turns"};
   Place place;
   std::string level, commit = "unknown", host = "unknown";
-  std::vector<std::string> types = {"f16",  "q8_0", "q4_0", "q4_1", "q5_0",   "q5_1",   "q4_K", "q5_K",
-                                    "q6_K", "q2_K", "q3_K", "iq4_nl", "iq4_xs", "mxfp4"};
+  std::vector<std::string> types = {"f16",  "q8_0", "q4_0", "q4_1", "q5_0",   "q5_1",   "q4_K",
+                                    "q5_K", "q6_K", "q2_K", "q3_K", "iq4_nl", "iq4_xs", "mxfp4"};
   std::vector<std::int64_t> rows = {1, 4, 512}, shape = {4096, 4096};
   int turns = 7, megabytes = 512;
   app.add_option("--plugin", place.plugin, "libggml-rapt.so")->required();
@@ -210,7 +210,8 @@ int main(int argc, char **argv) try {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   const auto elements = static_cast<std::size_t>(shape[0] * shape[1]);
-  std::vector<float> w(elements), x(static_cast<std::size_t>(*std::max_element(rows.begin(), rows.end()) * shape[1]));
+  std::vector<float> w(elements),
+      x(static_cast<std::size_t>(*std::max_element(rows.begin(), rows.end()) * shape[1]));
   for (float &number : w) number = normal(random) * .02f;
   for (float &number : x) number = normal(random);
   for (const std::string &name : types) {

@@ -108,7 +108,8 @@ struct IntegerTiles : TileTraits {
           }
           for (; k < end; k += Weights::inputs) {
             if (is_last)
-              unroll<(Weights::inputs + 15) / 16>([&](std::size_t i) RAPT_INNER { prefetch.step(k + i * 16); });
+              unroll<(Weights::inputs + 15) / 16>([&](std::size_t i)
+                                                      RAPT_INNER { prefetch.step(k + i * 16); });
             add_units<Weights, 1, part>(codes, x, terms.table, sum);
             if (is_last) codes += Weights::bytes;
             x += Weights::inputs / Weights::groups * rows;
