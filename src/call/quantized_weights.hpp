@@ -59,6 +59,8 @@ class QuantizedWeights {
   unsigned bits() const { return unit_.low + unit_.more; }
   const CodeUnit &unit() const { return unit_; }
   bool is_bytes() const { return unit_.low == 8; }
+  // Whether a code has bits in two planes.
+  bool is_split() const { return unit_.more != 0; }
   // Whether scales and offsets are integers times steps, each of which is of so many groups.
   bool has_steps() const { return file_.has_steps; }
   std::size_t groups_of_step() const { return file_.inputs / file_.group; }

@@ -101,6 +101,17 @@ struct CodesInPlanes {
   }
 };
 
+// Split codes, which linear_in_i8.hpp has put in the order of bytes. They have up to so many bits.
+template <unsigned most_bits>
+struct CodesInOrder : CodesOfBytes {
+  static constexpr unsigned bits = most_bits;
+
+  template <class Quads, std::size_t>
+  RAPT_INNER static CodeWords quad(const std::uint8_t *codes, const std::uint8_t *) {
+    return load_words(codes);
+  }
+};
+
 template <int down>
 RAPT_INNER inline CodeWords shifted(CodeWords words) {
   if constexpr (down == 0) return words;
@@ -111,6 +122,11 @@ template <class Kind, std::size_t j>
 RAPT_INNER inline CodeWords code_of(CodeWords words) {
   return shifted < Kind::inputs == 4 ? 8 * j : 8 * (j % 4) + 4 * (j / 4) > (words);
 }
+
+template <class Kind>
+constexpr bool is_split = false;
+template <unsigned bits>
+constexpr bool is_split<CodesInPlanes<bits>> = CodesInPlanes<bits>::unit.more != 0;
 
 // Calls f(kind) with the kind of packed codes of so many bits.
 template <class F>

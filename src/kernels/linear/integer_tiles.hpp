@@ -100,7 +100,7 @@ struct IntegerTiles : TileTraits {
           constexpr std::size_t units = units_together<Weights>();
           if constexpr (units > 1) {
             for (constexpr std::size_t step = units * Weights::inputs; end - k >= step; k += step) {
-              unroll<step / 16>([&](std::size_t i) RAPT_INNER { prefetch.step(k + i * 16); });
+              unroll<(step + 15) / 16>([&](std::size_t i) RAPT_INNER { prefetch.step(k + i * 16); });
               add_units<Weights, units, part>(codes, x, terms.table, sum);
               codes += units * Weights::bytes;
               x += step * rows;

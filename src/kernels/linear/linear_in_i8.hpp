@@ -30,13 +30,8 @@ class CodeGroups {
   RAPT_INNER void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs,
                       std::size_t rows, F f) {
     const std::uint8_t *const codes = groups_.load(output, input, inputs, rows);
-    if constexpr (most_bits == 8) {
-      // Tiles of many rows would look the same codes up again.
-      if (groups_.weights().has_codebook() && rows > rapt::LinearTasks::few_rows) {
-        to_bytes(codes, inputs);
-        return f(CodesOfBytes{}, static_cast<const std::uint8_t *>(bytes_), std::size_t{0});
-      }
-    }
+    // Tiles of many rows would look the same codes up again, or join split ones again.
+    if (rows > rapt::LinearTasks::few_rows && use_in_order(codes, inputs, f)) return;
     with_kind_of_integers(groups_.weights(), [&](auto kind) RAPT_INNER {
       if constexpr (kind.bits >= least_bits && kind.bits <= most_bits) f(kind, codes, std::size_t{0});
     });
@@ -56,17 +51,48 @@ class CodeGroups {
   alignas(16) std::uint8_t table_[16] = {};
 
  private:
-  // Sets bytes_ to what a codebook has for codes, in the order of CodesOfBytes.
-  [[gnu::noinline, gnu::flatten]] void to_bytes(const std::uint8_t *codes, std::size_t inputs) {
+  // Puts codes of a codebook, or split ones, in order, and calls f. Returns whether they are such.
+  template <class F>
+  RAPT_INNER bool use_in_order(const std::uint8_t *codes, std::size_t inputs, F f) {
+    const rapt::QuantizedWeights &weights = groups_.weights();
+    if constexpr (most_bits == 8) {
+      if (weights.has_codebook()) {
+        alignas(16) std::uint8_t unbiased[16];
+        for (std::size_t q = 0; q < 16; ++q)
+          unbiased[q] = static_cast<std::uint8_t>(table_[q] + Rows::byte_bias);
+        put_in_order<CodesInBytes>(codes, inputs, unbiased);
+        f(CodesOfBytes{}, static_cast<const std::uint8_t *>(bytes_), std::size_t{0});
+        return true;
+      }
+    }
+    if (!weights.is_split()) return false;
+    with_kind_of(weights.bits(), [&](auto kind) RAPT_INNER {
+      using Kind = decltype(kind);
+      if constexpr (is_split<Kind> && Kind::bits >= least_bits && Kind::bits <= most_bits)
+        put_in_order<Kind>(codes, inputs, nullptr);
+    });
+    const auto use_as = [&](auto kind) RAPT_INNER {
+      f(kind, static_cast<const std::uint8_t *>(bytes_), std::size_t{0});
+    };
+    // Sums of 16 inputs suffice, because groups may have no more. Codes of 5 bits are the largest for which they fit.
+    if (weights.bits() == 6) {
+      use_as(CodesInOrder<6>{});
+    } else {
+      use_as(CodesInOrder<5>{});
+    }
+    return true;
+  }
+  // Sets bytes_ to the codes in the order of CodesOfBytes, or to what the table has for them.
+  template <class Kind>
+  [[gnu::noinline, gnu::flatten]] void put_in_order(const std::uint8_t *codes, std::size_t inputs,
+                                                    const std::uint8_t *table) {
     using Codes = typename Rows::Layout::Codes;
-    alignas(16) std::uint8_t unbiased[16];
-    for (std::size_t q = 0; q < 16; ++q) unbiased[q] = static_cast<std::uint8_t>(table_[q] + Rows::byte_bias);
     std::uint8_t *to = bytes_;
-    for (std::size_t k = 0; k < inputs; k += CodesInBytes::inputs, codes += CodesInBytes::bytes) {
-      unroll<CodesInBytes::inputs / 4>([&](auto q) RAPT_INNER {
+    for (std::size_t k = 0; k < inputs; k += Kind::inputs, codes += Kind::bytes) {
+      unroll<Kind::inputs / 4>([&](auto q) RAPT_INNER {
         for (std::size_t n = 0; n < rapt::linear_block;
              n += simd<float>::width, to += 4 * simd<float>::width) {
-          const CodeWords words = CodesInBytes::quad<Codes, q>(codes + CodesInBytes::words_of(n), unbiased);
+          const CodeWords words = Kind::template quad<Codes, q>(codes + Kind::words_of(n), table);
           words.store_unaligned(reinterpret_cast<std::uint32_t *>(to));
         }
       });

@@ -68,11 +68,13 @@ class QuantizedGroups {
       } else {
         if (weights_.has_scales()) terms_.scales = {weights_.packed_scales(output, g), weights_.scale_type()};
         terms_.scales.scale_of = weights_.scale_of();
-        // Tiles of many rows would turn the same bytes into numbers again.
-        if (weights_.scale_of() != rapt::ScaleOf::d && rows > rapt::LinearTasks::few_rows)
-          widen_scales(inputs);
         if (weights_.has_offsets())
           terms_.offsets = {weights_.packed_offsets(output, g), weights_.scale_type()};
+      }
+      // Tiles of many rows would turn the same bytes into numbers again.
+      if (terms_.scales.are_bytes() && rows > rapt::LinearTasks::few_rows) {
+        widen(terms_.scales, scales_, inputs);
+        if (weights_.has_offsets()) widen(terms_.offsets, offsets_, inputs);
       }
       if (weights_.has_zeros()) found_zeros_ = weights_.packed_zeros(output, g);
       return weights_.codes(output, input);
@@ -100,15 +102,15 @@ class QuantizedGroups {
                                Integers::high_halves);
     }
   }
-  void widen_scales(std::size_t inputs) {
+  void widen(GroupNumbers &numbers, float *to, std::size_t inputs) {
     for (std::size_t k = 0, g = 0; k < inputs; k += fold(), ++g) {
       for (std::size_t n = 0; n < block; n += S::width) {
         typename S::batch number[1];
-        terms_.scales.load(g, n, number);
-        S::store(scales_ + g * block + n, number[0]);
+        numbers.load(g, n, number);
+        S::store(to + g * block + n, number[0]);
       }
     }
-    terms_.scales = {scales_};
+    numbers = {to};
   }
   void load_plain(std::size_t output, std::size_t count, std::size_t g, std::size_t i) {
     for (std::size_t n = 0; n < block; ++n) {

@@ -24,6 +24,7 @@ struct GroupNumbers {
   rapt::ScaleOf scale_of = rapt::ScaleOf::d;
 
   explicit operator bool() const { return first != nullptr; }
+  bool are_bytes() const { return steps || scale_of != rapt::ScaleOf::d; }
 
   // Loads the numbers of some vectors of outputs from n on.
   template <std::size_t vectors>
