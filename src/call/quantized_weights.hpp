@@ -82,9 +82,14 @@ class QuantizedWeights {
   std::size_t group_of(std::size_t input) const { return o_.scale_group ? input / o_.scale_group : 0; }
   // The zero of weights without w_zeros.
   int common_zero() const { return file_ ? static_cast<int>(file_.zero) : is_bytes() ? 128 : 8; }
-  // In i8 arithmetic, a codebook turns codes into bytes, which are its integers + 128.
-  bool has_integers_of_bytes() const { return is_bytes() || has_codebook(); }
-  int common_zero_of_integers() const { return has_integers_of_bytes() ? 128 : common_zero(); }
+  // In i8 arithmetic, a codebook turns codes into bytes, from which such a zero is subtracted: its integers + 128, or
+  // those of E2M1 + 12, which are below 32.
+  bool has_integers_of_bytes() const {
+    return is_bytes() || (has_codebook() && file_.codebook != Codebook::e2m1);
+  }
+  int common_zero_of_integers() const {
+    return has_integers_of_bytes() ? 128 : has_codebook() ? 12 : common_zero();
+  }
 
   unsigned code(std::size_t output, std::size_t input) const {
     if (is_packed()) return unit_.places(input % unit_.inputs).read(codes(output, input));

@@ -57,8 +57,9 @@ struct CodesOfHalves {
   }
 };
 struct CodesWithTable : CodesOfHalves {};
+template <unsigned bits_of_integer>
 struct CodesInBytes : CodesOfHalves {
-  static constexpr unsigned bits = 8;
+  static constexpr unsigned bits = bits_of_integer;
 
   template <class Quads, std::size_t q>
   RAPT_INNER static CodeWords quad(const std::uint8_t *codes, const std::uint8_t *table) {
@@ -101,7 +102,7 @@ struct CodesInPlanes {
   }
 };
 
-// Split codes, which linear_in_i8.hpp has put in the order of bytes. They have up to so many bits.
+// Codes that linear_in_i8.hpp has put in the order of bytes. They have up to so many bits.
 template <unsigned most_bits>
 struct CodesInOrder : CodesOfBytes {
   static constexpr unsigned bits = most_bits;
@@ -123,10 +124,13 @@ RAPT_INNER inline CodeWords code_of(CodeWords words) {
   return shifted < Kind::inputs == 4 ? 8 * j : 8 * (j % 4) + 4 * (j / 4) > (words);
 }
 
+// Whether many rows put codes in the order of bytes first: those of a table, and split ones.
 template <class Kind>
-constexpr bool is_split = false;
+constexpr bool is_put_in_order = false;
 template <unsigned bits>
-constexpr bool is_split<CodesInPlanes<bits>> = CodesInPlanes<bits>::unit.more != 0;
+constexpr bool is_put_in_order<CodesInBytes<bits>> = true;
+template <unsigned bits>
+constexpr bool is_put_in_order<CodesInPlanes<bits>> = CodesInPlanes<bits>::unit.more != 0;
 
 // Calls f(kind) with the kind of packed codes of so many bits.
 template <class F>
@@ -149,7 +153,8 @@ RAPT_INNER inline void with_kind_of(unsigned bits, F f) {
 // Does it in i8 arithmetic.
 template <class F>
 RAPT_INNER inline void with_kind_of_integers(const rapt::QuantizedWeights &weights, F f) {
-  if (weights.has_codebook()) return f(CodesInBytes{});
+  if (weights.has_codebook())
+    return weights.has_integers_of_bytes() ? f(CodesInBytes<8>{}) : f(CodesInBytes<5>{});
   with_kind_of(weights.bits(), f);
 }
 

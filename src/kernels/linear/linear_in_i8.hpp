@@ -19,9 +19,8 @@ class CodeGroups {
   CodeGroups(const rapt::LinearCall &call, float *scratch, const Rows &rows)
       : groups_(call, scratch), bytes_(reinterpret_cast<std::uint8_t *>(scratch)), rows_(rows) {
     for (unsigned q = 0; groups_.weights().has_codebook() && q < 16; ++q) {
-      const int zero = groups_.weights().common_zero_of_integers();
-      table_[q] =
-          static_cast<std::uint8_t>(static_cast<int>(groups_.weights().codebook(q)) + zero - Rows::byte_bias);
+      const int integer = static_cast<int>(groups_.weights().codebook(q));
+      table_[q] = static_cast<std::uint8_t>(integer + groups_.weights().common_zero_of_integers() - bias());
     }
   }
 
@@ -55,33 +54,28 @@ class CodeGroups {
   template <class F>
   RAPT_INNER bool use_in_order(const std::uint8_t *codes, std::size_t inputs, F f) {
     const rapt::QuantizedWeights &weights = groups_.weights();
-    if constexpr (most_bits == 8) {
-      if (weights.has_codebook()) {
-        alignas(16) std::uint8_t unbiased[16];
-        for (std::size_t q = 0; q < 16; ++q)
-          unbiased[q] = static_cast<std::uint8_t>(table_[q] + Rows::byte_bias);
-        put_in_order<CodesInBytes>(codes, inputs, unbiased);
-        f(CodesOfBytes{}, static_cast<const std::uint8_t *>(bytes_), std::size_t{0});
-        return true;
-      }
-    }
-    if (!weights.is_split()) return false;
-    with_kind_of(weights.bits(), [&](auto kind) RAPT_INNER {
-      using Kind = decltype(kind);
-      if constexpr (is_split<Kind> && Kind::bits >= least_bits && Kind::bits <= most_bits)
-        put_in_order<Kind>(codes, inputs, nullptr);
-    });
+    if (!weights.has_codebook() && !weights.is_split()) return false;
     const auto use_as = [&](auto kind) RAPT_INNER {
-      f(kind, static_cast<const std::uint8_t *>(bytes_), std::size_t{0});
+      if constexpr (kind.bits >= least_bits && kind.bits <= most_bits)
+        f(kind, static_cast<const std::uint8_t *>(bytes_), std::size_t{0});
     };
+    alignas(16) std::uint8_t unbiased[16];
+    for (std::size_t q = 0; q < 16; ++q) unbiased[q] = static_cast<std::uint8_t>(table_[q] + bias());
+    with_kind_of_integers(weights, [&](auto kind) RAPT_INNER {
+      if constexpr (kind.bits >= least_bits && kind.bits <= most_bits && is_put_in_order<decltype(kind)>)
+        put_in_order<decltype(kind)>(codes, inputs, unbiased);
+    });
     // Sums of 16 inputs suffice, because groups may have no more. Codes of 5 bits are the largest for which they fit.
-    if (weights.bits() == 6) {
+    if (weights.has_integers_of_bytes()) {
+      use_as(CodesOfBytes{});
+    } else if (weights.is_split() && weights.bits() == 6) {
       use_as(CodesInOrder<6>{});
     } else {
       use_as(CodesInOrder<5>{});
     }
     return true;
   }
+  int bias() const { return groups_.weights().has_integers_of_bytes() ? Rows::byte_bias : 0; }
   // Sets bytes_ to the codes in the order of CodesOfBytes, or to what the table has for them.
   template <class Kind>
   [[gnu::noinline, gnu::flatten]] void put_in_order(const std::uint8_t *codes, std::size_t inputs,
