@@ -1432,6 +1432,20 @@ RAPT_API rapt_status rapt_linear_unpack(const void *packed, size_t packed_size, 
                                         size_t outputs, const rapt_linear_options *options, void *w,
                                         void *w_scales, uint8_t *w_zeros, void *w_offsets, float *w_codebook);
 
+/** Turns outputs of packed weights into numbers, so that an embedding and the linear layer that shares its weights need
+ * them once. Row i of y, of in_features elements, has the numbers of output rows[i]. rows has `count` entries, in any order
+ * and as often as one likes; null: i. One that is no output is RAPT_BAD_SIZE, and nothing is written.
+ *
+ * Elements of floats are those that were packed. Others are what rapt_dequantize_rows() makes of the same integers, scales,
+ * zeros, offsets and codebook: float(q - zero) * scale + offset, each operation rounded to f32. For blocks of a file these
+ * are in the table above. The result is rounded to the type of y: f32 (0 too), f16 or bf16, or f64 for weights of f64.
+ *
+ * packed, packed_size and the options are those of rapt_linear_unpack(). y must overlap nothing. A count of 0 writes
+ * nothing. */
+RAPT_API rapt_status rapt_linear_packed_rows(const void *packed, size_t packed_size, const size_t *rows,
+                                             size_t count, const rapt_linear_options *options, void *y,
+                                             rapt_type y_type, ptrdiff_t y_stride /* 0: in_features */);
+
 /** Rounds rows to integers. x [rows][inputs] of f32, f16 or bf16 becomes q [rows][inputs] of RAPT_I8, or of
  * RAPT_I4 with (inputs + 1) / 2 bytes a row. `group` adjacent inputs of a row share a scale, the last of them
  * may be fewer; 0: the row. scales has [rows][groups]. With L = 127 for RAPT_I8 or 7 for RAPT_I4, and m the
@@ -1453,8 +1467,7 @@ RAPT_API rapt_status rapt_quantize_rows(const void *x, rapt_type x_type, ptrdiff
  * (RAPT_U4; null: 8) and offsets (null: none is added) have [rows][groups]. Scales and offsets have scale_type: f32
  * (0 too), f16 or bf16. It is 0 without both, else RAPT_BAD_W_SCALES. With a codebook (RAPT_U4, without zeros),
  * codebook[q] takes the place of float(q - zero). `group` adjacent inputs of a row share a scale, the last of them may be
- * fewer; 0: the row. So an embedding and the linear layer that shares its weights need them once. Arrays must not
- * overlap. */
+ * fewer; 0: the row. Arrays must not overlap. */
 RAPT_API rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_t rows, size_t inputs,
                                           size_t group, const void *scales, const uint8_t *zeros,
                                           const void *offsets, rapt_type scale_type, const float *codebook,

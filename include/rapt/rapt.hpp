@@ -766,6 +766,16 @@ rapt_status linear_unpack(std::span<const std::byte> packed, std::size_t first_o
                             std::ranges::data(w), nullptr, nullptr, nullptr, nullptr);
 }
 
+/// Sets the rows of `y` to the numbers of these outputs, as rapt_linear_packed_rows(). Returns RAPT_BAD_SIZE unless y has a row
+/// for each of them, of in_features.
+template <Element Y>
+rapt_status linear_packed_rows(std::span<const std::byte> packed, std::span<const std::size_t> outputs,
+                               const rapt_linear_options &options, Rows<Y> y) {
+  if (y.rows != outputs.size() || y.cols != options.in_features) return RAPT_BAD_SIZE;
+  return rapt_linear_packed_rows(packed.data(), packed.size(), outputs.data(), outputs.size(), &options,
+                                 y.data, type_of<Y>, y.stride);
+}
+
 /// y = x W^T + bias, as rapt_linear(). The workspace has linear_workspace() bytes.
 template <Elements X, Weights W, WritableElements Y>
 rapt_status linear(const X &x, const W &w, Y &&y, rapt_linear_options options,

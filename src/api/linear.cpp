@@ -15,6 +15,7 @@
 #include "call/packed_file_blocks.hpp"
 #include "call/packed_header.hpp"
 #include "call/packed_quantized.hpp"
+#include "call/packed_rows.hpp"
 #include "call/packed_weights.hpp"
 #include "call/quantized_weights.hpp"
 #include "call/unpacked_weights.hpp"
@@ -413,6 +414,53 @@ rapt_status rapt_linear_unpack(const void *packed, size_t packed_size, size_t fi
       using E = typename decltype(element)::type;
       unpack_weights<E>(static_cast<const char *>(packed) + sizeof header, first_output, outputs,
                         o.in_features, o.w_strides, to);
+    });
+    return RAPT_OK;
+  });
+}
+
+rapt_status rapt_linear_packed_rows(const void *packed, size_t packed_size, const size_t *rows, size_t count,
+                                    const rapt_linear_options *options, void *y, rapt_type y_type,
+                                    ptrdiff_t y_stride) {
+  return in_default_mode([&] {
+    rapt_linear_options o;
+    rapt_status status = read_and_resolve(options, o, Reads::weights_to_unpack);
+    if (status != RAPT_OK) return status;
+    const rapt_type type = number_of(y_type) == RAPT_TYPE_DEFAULT ? RAPT_F32 : y_type;
+    const bool is_f64 = o.w_type == RAPT_F64;
+    if (is_f64 ? type != RAPT_F64 : !is_float(type)) return RAPT_BAD_TYPE;
+    status = resolve_rows(y_stride, o.in_features, RAPT_BAD_Y_STRIDE);
+    if (status != RAPT_OK || count == 0) return status;
+    if (!packed || packed_size < sizeof(PackedHeader) || !are_of_layer(o, packed)) return RAPT_BAD_PACKED;
+    const PackedHeader header = PackedHeader::stored_at(packed);
+    if (packed_size < header.length) return RAPT_BAD_PACKED;
+    if (!y) return RAPT_BAD_Y;
+    if (!rows && count > o.out_features) return RAPT_BAD_SIZE;
+    ListedRows writes(y, {y_stride, 1}, count, nullptr, 1, o.in_features, size_of(type));
+    ListedRows list(rows, count, sizeof *rows);
+    if (!writes.measure() || !list.measure()) return RAPT_BAD_SIZE;
+    if (writes.whole().overlaps(packed, header.length) || writes.whole().overlaps(list.whole()))
+      return RAPT_BAD_OVERLAP;
+    for (std::size_t i = 0; rows && i < count; ++i) {
+      if (rows[i] >= o.out_features) return RAPT_BAD_SIZE;
+    }
+    with_any_element(type, [&](auto of_y) {
+      using Y = typename decltype(of_y)::type;
+      Y *const to = static_cast<Y *>(y);
+      const auto each = [&](auto write) {
+        for (std::size_t i = 0; i < count; ++i)
+          write(rows ? rows[i] : i, to + static_cast<std::ptrdiff_t>(i) * y_stride);
+      };
+      if (is_quantized(o.w_type)) {
+        const NumbersOfOutputs numbers(o, packed);
+        return each([&](std::size_t output, Y *row) { numbers.write(output, row); });
+      }
+      with_element<Arithmetic<Y>>(o.w_type, [&](auto of_w) {
+        using E = typename decltype(of_w)::type;
+        each([&](std::size_t output, Y *row) {
+          numbers_of_output<E>(static_cast<const char *>(packed) + sizeof header, output, o.in_features, row);
+        });
+      });
     });
     return RAPT_OK;
   });

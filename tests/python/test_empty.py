@@ -84,6 +84,6 @@ def test_packed_weights_without_outputs() -> None:
         assert quantized.data.tobytes().startswith(b"\0raptlw1") and len(quantized.data) == (
             128 if "codebook" in parts else 64
         )
-    assert rapt.unpack_weights(packed).shape == (0, 4)
+    assert rapt.unpack_weights(packed).shape == rapt.packed_rows(packed, []).shape == (0, 4)
     for again in (pickle.loads(pickle.dumps(packed)), rapt.PackedWeights((0, 4), "f32", packed.data.tobytes())):
         assert again.shape == (0, 4) and rapt.linear(zeros(3, 4), again).shape == (3, 0)

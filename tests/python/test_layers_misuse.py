@@ -100,6 +100,8 @@ CALLS: dict[str, tuple[Call, list[str]]] = {
     "blocks": (blocks, ["x", "arithmetic", "x_group", "out_type"]),
     "pack_blocks": (lambda blocks=ones(3, 34, dtype=np.uint8), type="Q8_0": rapt.pack_blocks(blocks, type), ["blocks", "type"]),
     "unpack_blocks": (lambda w=rapt.pack_blocks(ones(3, 34, dtype=np.uint8), "Q8_0"): rapt.unpack_blocks(w), ["w"]),
+    "packed_rows": (lambda w=rapt.pack_weights(ones(3, 4)), rows=(0, 2), **change: rapt.packed_rows(w, rows, **change),
+                    ["w", "rows", "out_type"]),
     "dequantize_rows": (dequantize, ["q", "type", "scales", "in_features", "group", "zeros", "offsets", "codebook", "out_type"]),
     "quantize_rows": (lambda x=ones(2, 4), **change: rapt.quantize_rows(x, **change), ["x", "type", "group"]),
     "PackedWeights": (lambda shape=(3, 4), type="f32", data=bytes(64 + 64 * 16), scale_group=0:

@@ -144,6 +144,7 @@ def calls_on(x: Any) -> Any:
     yield "pack_weights", lambda: rapt.pack_weights([x.reshape(-1, 6), x.reshape(-1, 6).T.copy().T]).data
     packed = rapt.pack_weights(x.reshape(-1, 6))
     yield "unpack_weights", lambda: rapt.unpack_weights(packed)
+    yield "packed_rows", lambda: rapt.packed_rows(packed, np.arange(len(flat)) % packed.shape[0])
     yield "pack_keys", lambda: rapt.pack_keys(x.reshape(2, -1, 6)[:, ::2])
     if x.dtype in (np.float32, np.float64):
         yield "softmax_backward", lambda: rapt.softmax_backward(x, x[..., ::-1])

@@ -422,6 +422,7 @@ _declare(
     c_void_p,
     c_void_p,
 )
+_declare("linear_packed_rows", c_int, c_void_p, c_size_t, c_void_p, c_size_t, _LINEAR, c_void_p, c_int, c_ssize_t)
 _declare("quantize_rows", c_int, c_void_p, c_int, c_ssize_t, c_size_t, c_size_t, c_size_t, c_int, c_void_p, c_void_p)
 _declare(
     "dequantize_rows",

@@ -281,6 +281,43 @@ def unpack_weights(w: PackedWeights) -> Array:
     return matrix
 
 
+def packed_rows(w: PackedWeights, rows: Any, out_type: str | None = None) -> Array:
+    """The numbers of some outputs of packed weights, [rows][in_features]: an embedding that shares the weights of a linear layer.
+
+    rows are numbers of outputs, in any order and as often as one likes. out_type is "f32", "f16" or "bf16"; None is f32, or
+    f64 for weights of f64. An IndexError is a row that is no output.
+
+    >>> packed = rapt.pack_weights(np.array([[1, -2], [3, 4]], np.float32))
+    >>> rapt.packed_rows(packed, [1, 1, 0])
+    array([[ 3.,  4.],
+           [ 3.,  4.],
+           [ 1., -2.]], dtype=float32)
+    """
+    if not isinstance(w, PackedWeights):
+        raise TypeError(f"w is {shown(w)}, not PackedWeights")
+    outputs, inputs = w.shape
+    numbers = np.asarray(rows)
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+        raise TypeError(f"rows is {shown(rows)}, not a list of integers")
+    if numbers.size and (numbers.min() < 0 or numbers.max() >= outputs):
+        raise IndexError(f"rows has numbers from {numbers.min()} to {numbers.max()}, not from 0 to {outputs - 1}")
+    if w._number == F64:
+        y_type = type_choice({None: F64, "f64": F64}, "out_type", out_type)
+    else:
+        y_type = type_choice({None: F32, **_NUMBERS}, "out_type", out_type)
+    options = _packed_options(w.shape, w._number)
+    options.scale_group = w.scale_group
+    listed = np.ascontiguousarray(numbers, np.uintp)
+    y = np.empty((len(listed), inputs), DTYPES[y_type])
+
+    def run(first: int, count: int) -> Any:
+        of_list, of_y = (address(array) + first * array.strides[0] for array in (listed, y))
+        return C.rapt_linear_packed_rows(address(w.data), len(w.data), of_list, count, options, of_y, y_type, 0)
+
+    _check(run_all(run, len(listed), y.size), options)
+    return y
+
+
 def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[Array, Array]:
     """Rows of integers and their scales: q * scale is about x.
 
