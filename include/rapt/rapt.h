@@ -209,7 +209,8 @@ enum rapt_status {
   RAPT_BAD_EXPERT_OFFSETS,   /**< offsets is null, does not begin at 0, decreases, or does not end at rows */
   RAPT_BAD_EXPERT_STRIDE,    /**< w_stride of experts is negative, misaligned, too small, or missing */
   RAPT_BAD_IDS,              /**< ids is null, or one is not the number of an expert */
-  RAPT_BAD_IDS_STRIDE        /**< ids_stride is smaller than a row */
+  RAPT_BAD_IDS_STRIDE,       /**< ids_stride is smaller than a row */
+  RAPT_BAD_WEIGHTS_STRIDE    /**< weights_stride is smaller than slots, or set without weights */
 };
 typedef enum rapt_status rapt_status;
 
@@ -1539,6 +1540,39 @@ RAPT_API rapt_status rapt_linear_experts_run(const void *x, const void *w, void 
 RAPT_API rapt_status rapt_expert_lists(const int32_t *ids, ptrdiff_t ids_stride /* 0: slots */, size_t tokens,
                                        size_t slots, size_t experts, size_t *offsets,
                                        size_t *token_rows /* or null */, size_t *entry_rows /* or null */);
+
+/** The sum over the slots of a token, each times its weight. x is [tokens * slots][cols]: one row per entry. */
+typedef struct rapt_expert_sum_options {
+  size_t size;         /**< sizeof(rapt_expert_sum_options) */
+  rapt_type type;      /**< of x, add and y: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
+  size_t tokens;       /**< rows of y */
+  size_t slots;        /**< of a token; not 0 */
+  size_t cols;         /**< elements of a row */
+  ptrdiff_t x_stride;  /**< of rows; 0: cols; at least that, unless there is only one row */
+  ptrdiff_t y_stride;  /**< of rows; 0: cols; at least that, unless there is only one row */
+  const void *weights; /**< [tokens][slots] of the arithmetic type; null: x is added up as it is */
+  ptrdiff_t
+      weights_stride; /**< of tokens, only with weights; 0: slots; at least that, unless there is one token */
+  const void *add;    /**< [tokens][cols], or null: what is added at the end. It may be y, with y's stride */
+  ptrdiff_t add_stride; /**< of rows, only with add; 0: cols; at least that, unless there is only one row */
+} rapt_expert_sum_options;
+
+/** Everything else zero. */
+#define RAPT_EXPERT_SUM_OPTIONS_INIT \
+  { sizeof(rapt_expert_sum_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, NULL, 0, NULL, 0 }
+
+/** Adds up the slots of each token, in their order. One element of y, with x[s] that of slot s:
+ *
+ * ~~~
+ *   t = weights[0] * x[0]                    without weights x[0]
+ *   t = fma(weights[s], x[s], t)             for each other slot; without weights t + x[s]
+ *   y = t + add                              if add is given
+ * ~~~
+ *
+ * in the arithmetic type, and y is rounded once to its type. |error of y before that| <= (slots + 1) u S + slots 2^-149
+ * (f64: 2^-1074), where S is the sum of |weights[s] x[s]| and |add|, if nothing overflows. NaN and infinities touch
+ * only their own element, but for those of weights: they touch their token. y must overlap nothing but add. */
+RAPT_API rapt_status rapt_expert_sum(const void *x, void *y, const rapt_expert_sum_options *options);
 
 /** \} */
 

@@ -1,8 +1,13 @@
-// Implements rapt_expert_lists. It checks its arguments before it writes anything.
+// Implements rapt_expert_lists and rapt_expert_sum. Each checks its arguments before it writes anything.
 #include <cstddef>
 #include <cstdint>
 
+#include "api/any_element.hpp"
+#include "api/floating_point.hpp"
 #include "api/matrix.hpp"
+#include "api/read_options.hpp"
+#include "call/element.hpp"
+#include "dispatch/dispatch.hpp"
 #include "rapt/rapt.h"
 
 namespace rapt {
@@ -59,8 +64,71 @@ rapt_status expert_lists(const std::int32_t *ids, std::ptrdiff_t ids_stride, std
   return RAPT_OK;
 }
 
+template <class E>
+void run_sum(const Matrix &x, const Matrix &weights, const Matrix &add, void *y, std::ptrdiff_t y_stride) {
+  using A = Arithmetic<E>;
+  const auto kernel = kernels().of<E>().expert_sum;
+  const std::size_t slots = weights.cols;
+  for (std::ptrdiff_t token = 0; token < static_cast<std::ptrdiff_t>(weights.rows); ++token) {
+    const auto *const of_weights = static_cast<const A *>(weights.data);
+    const auto *const of_add = static_cast<const E *>(add.data);
+    kernel(static_cast<const E *>(x.data) + token * static_cast<std::ptrdiff_t>(slots) * x.used_stride(),
+           x.used_stride(), slots, of_weights ? of_weights + token * weights.used_stride() : nullptr,
+           of_add ? of_add + token * add.used_stride() : nullptr, static_cast<E *>(y) + token * y_stride,
+           x.cols);
+  }
+}
+
+rapt_status expert_sum(const void *x, void *y, const rapt_expert_sum_options *given) {
+  rapt_expert_sum_options o = RAPT_EXPERT_SUM_OPTIONS_INIT;
+  if (!given) return RAPT_BAD_OPTIONS;
+  const rapt_status status = read_options(given, o);
+  if (status != RAPT_OK) return status;
+  const int type = number_of(o.type);
+  if (type < RAPT_TYPE_DEFAULT || type > RAPT_BF16) return RAPT_BAD_TYPE;
+  if (type == RAPT_TYPE_DEFAULT) o.type = RAPT_F32;
+  if (o.slots == 0) return RAPT_BAD_SHAPE;
+  if (!o.add && o.add_stride != 0) return RAPT_BAD_ADD;
+  if (!o.weights && o.weights_stride != 0) return RAPT_BAD_WEIGHTS_STRIDE;
+  std::size_t entries;
+  if (__builtin_mul_overflow(o.tokens, o.slots, &entries) || o.slots > std::size_t{PTRDIFF_MAX})
+    return RAPT_BAD_SIZE;
+  for (std::ptrdiff_t *const stride : {&o.x_stride, &o.y_stride, &o.add_stride}) {
+    if (*stride == 0 && entries > 1 && o.cols > std::size_t{PTRDIFF_MAX}) return RAPT_BAD_SIZE;
+    if (*stride == 0) *stride = static_cast<std::ptrdiff_t>(o.cols);
+  }
+  if (o.weights_stride == 0) o.weights_stride = static_cast<std::ptrdiff_t>(o.slots);
+  const std::size_t size = size_of(o.type);
+  const Matrix rows{x, o.x_stride, entries, o.cols, size}, result{y, o.y_stride, o.tokens, o.cols, size},
+      weights{o.weights, o.weights_stride, o.tokens, o.slots, number_size(o.type)},
+      add{o.add, o.add_stride, o.tokens, o.cols, size};
+  if (!rows.stride_fits()) return RAPT_BAD_X_STRIDE;
+  if (!result.stride_fits()) return RAPT_BAD_Y_STRIDE;
+  if (!weights.stride_fits()) return RAPT_BAD_WEIGHTS_STRIDE;
+  if (!add.stride_fits()) return RAPT_BAD_ADD;
+  std::size_t bytes;
+  for (const Matrix &matrix : {rows, result, weights, add}) {
+    if (!matrix.extent(bytes)) return RAPT_BAD_SIZE;
+  }
+  if (o.tokens == 0 || o.cols == 0) return RAPT_OK;
+  if (!x) return RAPT_BAD_X;
+  if (!y) return RAPT_BAD_Y;
+  const bool meets_others = overlap(rows, result) != Overlap::none ||
+                            (weights.data && overlap(weights, result) != Overlap::none) ||
+                            (add.data && overlap(add, result) == Overlap::partial);
+  if (meets_others) return RAPT_BAD_OVERLAP;
+  with_any_element(o.type, [&](auto element) {
+    run_sum<typename decltype(element)::type>(rows, weights, add, y, result.used_stride());
+  });
+  return RAPT_OK;
+}
+
 }  // namespace
 }  // namespace rapt
+
+rapt_status rapt_expert_sum(const void *x, void *y, const rapt_expert_sum_options *options) {
+  return rapt::in_default_mode([&] { return rapt::expert_sum(x, y, options); });
+}
 
 rapt_status rapt_expert_lists(const int32_t *ids, ptrdiff_t ids_stride, size_t tokens, size_t slots,
                               size_t experts, size_t *offsets, size_t *token_rows, size_t *entry_rows) {

@@ -248,6 +248,8 @@ const char *text_of(rapt_status status) {
       return "ids is null, or one of them is not below the number of experts";
     case RAPT_BAD_IDS_STRIDE:
       return "ids_stride is smaller than slots";
+    case RAPT_BAD_WEIGHTS_STRIDE:
+      return "options->weights_stride is smaller than slots, or set without weights";
   }
   return nullptr;
 }
