@@ -351,7 +351,7 @@ class Layer {
 
 TEST_CASE("drawn layers have the bits of one rapt_linear() for each expert") {
   std::size_t with_idle_experts = 0;
-  for (std::size_t seed = 1; seed <= native_or_emulated<std::size_t>(600, 60); ++seed) {
+  for (std::size_t seed = 1; seed <= native_or_emulated<std::size_t>(2000, 60); ++seed) {
     Random random(seed);
     Layer layer(random);
     const std::string text = layer.text();
