@@ -898,6 +898,32 @@ rapt_status linear_experts_run(const X &x, const W &w, Y &&y, rapt_linear_option
                                  &experts, first, last, workspace.data(), workspace.size());
 }
 
+/// The sum over the slots of each row of y, as rapt_expert_sum(): x has a row for each slot. `weights` has a number for each
+/// row of x, or none; `add` is shaped like y, or has no rows. Returns RAPT_BAD_SIZE if the shapes do not fit. Elements are
+/// float, double, f16 or bf16.
+template <detail::OneOf<float, double, f16, bf16> T>
+rapt_status expert_sum(Rows<const std::type_identity_t<T> > x,
+                       std::span<const std::conditional_t<std::is_same_v<T, double>, double, float> > weights,
+                       Rows<std::type_identity_t<T> > y, Rows<const std::type_identity_t<T> > add = {}) {
+  if (y.rows == 0 && x.rows == 0) return RAPT_OK;
+  if (y.rows == 0 || x.rows % y.rows != 0 || x.cols != y.cols) return RAPT_BAD_SIZE;
+  if (!weights.empty() && weights.size() != x.rows) return RAPT_BAD_SIZE;
+  if (add.rows != 0 && (add.rows != y.rows || add.cols != y.cols)) return RAPT_BAD_SIZE;
+  rapt_expert_sum_options options = RAPT_EXPERT_SUM_OPTIONS_INIT;
+  options.type = detail::type_of<T>;
+  options.tokens = y.rows;
+  options.slots = x.rows / y.rows;
+  options.cols = y.cols;
+  options.x_stride = x.stride;
+  options.y_stride = y.stride;
+  if (!weights.empty()) options.weights = weights.data();
+  if (add.rows != 0) {
+    options.add = add.data;
+    options.add_stride = add.stride;
+  }
+  return rapt_expert_sum(x.data, y.data, &options);
+}
+
 /// \}
 
 // ---- gated activations

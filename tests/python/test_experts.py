@@ -40,7 +40,8 @@ def weights_of(kind: str, experts: int) -> tuple[Any, list[Any]]:
         packed = [rapt.pack_weights(one) for one in w]
     else:
         packed = [
-            rapt.pack_quantized(q, "i4", scales, scale_group=32) for q, scales in (rapt.quantize_rows(one, "i4", 32) for one in w)
+            rapt.pack_quantized(q, "i4", scales, scale_group=32)
+            for q, scales in (rapt.quantize_rows(one, "i4", 32) for one in w)
         ]
     return rapt.pack_experts(packed), packed
 
