@@ -28,7 +28,7 @@ void register_sum(Suite &suite, rapt_type type, MakeX make_x) {
       rapt_expert_sum_options options = RAPT_EXPERT_SUM_OPTIONS_INIT;
       options.type = type;
       options.tokens = tokens;
-      options.slots = slots;
+      options.top_k = slots;
       options.cols = cols;
       return [options, x = make_x(slots * elements), weights = logits<A>(tokens * slots),
               y = Buffer<T>(elements)](ExpertSum sum) mutable {

@@ -433,7 +433,7 @@ TEST_CASE("sums of experts") {
                         {"n=16 seed=25", "size=0", RAPT_BAD_OPTIONS_SIZE},
                         {"n=16 seed=25", "type=5", RAPT_BAD_TYPE},
                         {"n=16 seed=25", "type=99", RAPT_BAD_TYPE},
-                        {"n=16 seed=25", "slots=0", RAPT_BAD_SHAPE},
+                        {"n=16 seed=25", "top_k=0", RAPT_BAD_SHAPE},
                         {"n=16 seed=25", "tokens=18446744073709551615", RAPT_BAD_SIZE},
                         {"n=16 seed=17", "x_stride=0 y_stride=0 cols=9223372036854775808", RAPT_BAD_SIZE},
                         {"n=16 seed=25", "x=null", RAPT_BAD_X},

@@ -351,7 +351,7 @@ TEST_CASE_TEMPLATE("sums of experts", T, float, double, f16) {
   rapt_expert_sum_options o = RAPT_EXPERT_SUM_OPTIONS_INIT;
   o.type = std::is_same_v<T, float> ? RAPT_F32 : std::is_same_v<T, double> ? RAPT_F64 : RAPT_F16;
   o.tokens = 3;
-  o.slots = 2;
+  o.top_k = 2;
   o.cols = inputs;
   const Rows<const T> slots(x, inputs), addend(add, inputs);
   const Rows<T> sums(y, inputs);

@@ -64,7 +64,7 @@ void watch_kernels(std::size_t n, Watch &&watch) {
   rapt_expert_sum_options sum = RAPT_EXPERT_SUM_OPTIONS_INIT;
   sum.type = Api<T>::type;
   sum.tokens = 1;
-  sum.slots = rows;
+  sum.top_k = rows;
   sum.cols = n;
   sum.x_stride = stride;
   for (const void *const weights :

@@ -210,7 +210,7 @@ enum rapt_status {
   RAPT_BAD_EXPERT_STRIDE,    /**< w_stride of experts is negative, misaligned, too small, or missing */
   RAPT_BAD_IDS,              /**< ids is null, or one is not the number of an expert */
   RAPT_BAD_IDS_STRIDE,       /**< ids_stride is smaller than a row */
-  RAPT_BAD_WEIGHTS_STRIDE    /**< weights_stride is smaller than slots, or set without weights */
+  RAPT_BAD_WEIGHTS_STRIDE    /**< weights_stride is smaller than top_k, or set without weights */
 };
 typedef enum rapt_status rapt_status;
 
@@ -1473,7 +1473,7 @@ RAPT_API rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_
  * \{ */
 
 /** One linear layer of all experts of a mixture of experts. A router has given each token some experts, one in each of
- * its slots. A token in one of its slots is an entry, with the number token * slots + slot.
+ * its slots. A token in one of its slots is an entry, with the number token * top_k + slot.
  *
  * The options of rapt_linear() describe the layer of one expert, but rows, x_rows, y_rows and row_scales have the entries
  * of all experts, one expert after the other. Expert e has the rows offsets[e] to offsets[e + 1] - 1 of the call. They are
@@ -1491,7 +1491,7 @@ RAPT_API rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_
  *   gate and up   x_rows = token_rows, y_rows = NULL: rows in the order of experts, 2 * hidden outputs
  *   activation    rapt_gated(): gate_stride = up_stride = 2 * hidden, up = gate + hidden
  *   down          x_rows = NULL, y_rows = entry_rows
- *   sum           rapt_expert_sum(): weights are the router's, [tokens][slots]
+ *   sum           rapt_expert_sum(): weights are the router's, [tokens][top_k]
  * ~~~
  *
  * Without lists of rows, x and y already are in the order of experts, as in torch's grouped_mm. What belongs to an
@@ -1532,27 +1532,27 @@ RAPT_API rapt_status rapt_linear_experts_run(const void *x, const void *w, void 
                                              const rapt_expert_options *experts, size_t first, size_t last,
                                              void *workspace, size_t workspace_size);
 
-/** Makes the lists of rapt_linear_experts() from the choice of a router. ids is [tokens][slots]: the expert of each slot
+/** Makes the lists of rapt_linear_experts() from the choice of a router. ids is [tokens][top_k]: the expert of each slot
  * of a token, from 0 to experts - 1. Rows of the lists are in the order of experts, then of tokens, then of slots. Row r
- * has the token token_rows[r], and the entry entry_rows[r] = token * slots + slot. Both are [tokens * slots], and may be
+ * has the token token_rows[r], and the entry entry_rows[r] = token * top_k + slot. Both are [tokens * top_k], and may be
  * null. offsets is [experts + 1]. Another number in ids is RAPT_BAD_IDS, and nothing is written. The arrays must
  * not overlap. */
-RAPT_API rapt_status rapt_expert_lists(const int32_t *ids, ptrdiff_t ids_stride /* 0: slots */, size_t tokens,
-                                       size_t slots, size_t experts, size_t *offsets,
+RAPT_API rapt_status rapt_expert_lists(const int32_t *ids, ptrdiff_t ids_stride /* 0: top_k */, size_t tokens,
+                                       size_t top_k, size_t experts, size_t *offsets,
                                        size_t *token_rows /* or null */, size_t *entry_rows /* or null */);
 
-/** The sum over the slots of a token, each times its weight. x is [tokens * slots][cols]: one row per entry. */
+/** The sum over the slots of a token, each times its weight. x is [tokens * top_k][cols]: one row per entry. */
 typedef struct rapt_expert_sum_options {
   size_t size;         /**< sizeof(rapt_expert_sum_options) */
   rapt_type type;      /**< of x, add and y: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
   size_t tokens;       /**< rows of y */
-  size_t slots;        /**< of a token; not 0 */
+  size_t top_k;        /**< slots of a token; not 0 */
   size_t cols;         /**< elements of a row */
   ptrdiff_t x_stride;  /**< of rows; 0: cols; at least that, unless there is only one row */
   ptrdiff_t y_stride;  /**< of rows; 0: cols; at least that, unless there is only one row */
-  const void *weights; /**< [tokens][slots] of the arithmetic type; null: x is added up as it is */
+  const void *weights; /**< [tokens][top_k] of the arithmetic type; null: x is added up as it is */
   ptrdiff_t
-      weights_stride; /**< of tokens, only with weights; 0: slots; at least that, unless there is one token */
+      weights_stride; /**< of tokens, only with weights; 0: top_k; at least that, unless there is one token */
   const void *add;    /**< [tokens][cols], or null: what is added at the end. It may be y, with y's stride */
   ptrdiff_t add_stride; /**< of rows, only with add; 0: cols; at least that, unless there is only one row */
 } rapt_expert_sum_options;
@@ -1569,7 +1569,7 @@ typedef struct rapt_expert_sum_options {
  *   y = t + add                              if add is given
  * ~~~
  *
- * in the arithmetic type, and y is rounded once to its type. |error of y before that| <= (slots + 1) u S + slots 2^-149
+ * in the arithmetic type, and y is rounded once to its type. |error of y before that| <= (top_k + 1) u S + top_k 2^-149
  * (f64: 2^-1074), where S is the sum of |weights[s] x[s]| and |add|, if nothing overflows. NaN and infinities touch
  * only their own element, but for those of weights: they touch their token. y must overlap nothing but add. */
 RAPT_API rapt_status rapt_expert_sum(const void *x, void *y, const rapt_expert_sum_options *options);

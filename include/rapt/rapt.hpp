@@ -802,11 +802,11 @@ rapt_status linear_run(const X &x, const W &w, Y &&y, rapt_linear_options option
 /// checked only where the experts have no strides: packed ones are as long as the options say.
 ///
 /// ~~~
-///   std::vector<std::size_t> offsets(experts + 1), token_rows(tokens * slots), entry_rows(tokens * slots);
-///   rapt_status status = rapt::expert_lists(ids, slots, offsets, token_rows, entry_rows);
+///   std::vector<std::size_t> offsets(experts + 1), token_rows(tokens * top_k), entry_rows(tokens * top_k);
+///   rapt_status status = rapt::expert_lists(ids, top_k, offsets, token_rows, entry_rows);
 ///   rapt_expert_options of_experts = rapt::expert_options(offsets);
 ///   of_experts.w_stride = length_of_a_packed_matrix;
-///   options.rows = tokens * slots;
+///   options.rows = tokens * top_k;
 ///   options.x_rows = token_rows.data();
 ///   std::vector<std::byte> workspace(rapt::linear_experts_workspace<float>(options));
 ///   status = rapt::linear_experts(x, packed, y, options, of_experts, workspace);
@@ -821,16 +821,16 @@ inline rapt_expert_options expert_options(std::span<const std::size_t> offsets) 
   return options;
 }
 
-/// Makes the lists of the entries of ids [tokens][slots], as rapt_expert_lists(), for as many experts as there are
+/// Makes the lists of the entries of ids [tokens][top_k], as rapt_expert_lists(), for as many experts as there are
 /// offsets but one. Returns RAPT_BAD_SIZE if ids are no whole tokens, or a list has not as many rows as ids. A list may be
 /// empty, and is then left out.
-inline rapt_status expert_lists(std::span<const std::int32_t> ids, std::size_t slots,
+inline rapt_status expert_lists(std::span<const std::int32_t> ids, std::size_t top_k,
                                 std::span<std::size_t> offsets, std::span<std::size_t> token_rows,
                                 std::span<std::size_t> entry_rows) {
   const auto fits = [&](std::span<std::size_t> list) { return list.empty() || list.size() == ids.size(); };
-  if (slots == 0 || offsets.empty()) return RAPT_BAD_SHAPE;
-  if (ids.size() % slots != 0 || !fits(token_rows) || !fits(entry_rows)) return RAPT_BAD_SIZE;
-  return rapt_expert_lists(ids.data(), 0, ids.size() / slots, slots, offsets.size() - 1, offsets.data(),
+  if (top_k == 0 || offsets.empty()) return RAPT_BAD_SHAPE;
+  if (ids.size() % top_k != 0 || !fits(token_rows) || !fits(entry_rows)) return RAPT_BAD_SIZE;
+  return rapt_expert_lists(ids.data(), 0, ids.size() / top_k, top_k, offsets.size() - 1, offsets.data(),
                            token_rows.empty() ? nullptr : token_rows.data(),
                            entry_rows.empty() ? nullptr : entry_rows.data());
 }
@@ -912,7 +912,7 @@ rapt_status expert_sum(Rows<const std::type_identity_t<T> > x,
   rapt_expert_sum_options options = RAPT_EXPERT_SUM_OPTIONS_INIT;
   options.type = detail::type_of<T>;
   options.tokens = y.rows;
-  options.slots = x.rows / y.rows;
+  options.top_k = x.rows / y.rows;
   options.cols = y.cols;
   options.x_stride = x.stride;
   options.y_stride = y.stride;

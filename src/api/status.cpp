@@ -65,7 +65,7 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_DIM:
       return "options->qk_dim or options->v_dim is 0 or too large";
     case RAPT_BAD_SHAPE:
-      return "options->batch, q_heads, heads, head_dim, in_features, experts or slots is 0, or in_features is no multiple "
+      return "options->batch, q_heads, heads, head_dim, in_features, experts or top_k is 0, or in_features is no multiple "
              "of the inputs of a file's block";
     case RAPT_BAD_TYPE:
       return "the element types of the arrays do not go together, or are not those of the ranges";
@@ -247,9 +247,9 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_IDS:
       return "ids is null, or one of them is not below the number of experts";
     case RAPT_BAD_IDS_STRIDE:
-      return "ids_stride is smaller than slots";
+      return "ids_stride is smaller than top_k";
     case RAPT_BAD_WEIGHTS_STRIDE:
-      return "options->weights_stride is smaller than slots, or set without weights";
+      return "options->weights_stride is smaller than top_k, or set without weights";
   }
   return nullptr;
 }

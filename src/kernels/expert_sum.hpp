@@ -17,7 +17,7 @@ struct ExpertSum {
 
   const E *x;
   std::ptrdiff_t x_stride;
-  std::size_t slots;
+  std::size_t top_k;
   const A *weights;
   const E *add;
 
@@ -26,7 +26,7 @@ struct ExpertSum {
   RAPT_INNER void sum(batch (&t)[count], const Load &load) const {
     unroll<count>([&](std::size_t r) RAPT_INNER { t[r] = load(x, r); });
     if (weights) unroll<count>([&](std::size_t r) RAPT_INNER { t[r] = batch(weights[0]) * t[r]; });
-    for (std::size_t slot = 1; slot < slots; ++slot) {
+    for (std::size_t slot = 1; slot < top_k; ++slot) {
       const E *const row = x + static_cast<std::ptrdiff_t>(slot) * x_stride;
       if (weights) {
         const batch weight(weights[slot]);
@@ -41,12 +41,12 @@ struct ExpertSum {
 
 // Several vectors at a time hide how long an addition takes.
 template <class E>
-[[gnu::flatten]] void expert_sum(const E *x, std::ptrdiff_t x_stride, std::size_t slots,
+[[gnu::flatten]] void expert_sum(const E *x, std::ptrdiff_t x_stride, std::size_t top_k,
                                  const rapt::Arithmetic<E> *weights, const E *add, E *y, std::size_t n) {
   using Sum = ExpertSum<E>;
   using S = typename Sum::S;
   constexpr std::size_t count = 4;
-  const Sum sums{x, x_stride, slots, weights, add};
+  const Sum sums{x, x_stride, top_k, weights, add};
   std::size_t i = 0;
   for (; n - i >= count * S::width; i += count * S::width) {
     typename Sum::batch t[count];

@@ -191,12 +191,12 @@ class ExpertSumCall final : public Call {
     o_.size = sizeof o_;
     o_.type = element_of<T> == Element::f32 && is_short() ? RAPT_TYPE_DEFAULT : type_of(element_of<T>);
     o_.tokens = numbers.tokens;
-    o_.slots = numbers.slots;
+    o_.top_k = numbers.slots;
     o_.cols = problem.cols();
-    add_rows("x", 0, &x_, o_.tokens * o_.slots, "x_stride", &o_.x_stride, RAPT_BAD_X, RAPT_BAD_X_STRIDE)
+    add_rows("x", 0, &x_, o_.tokens * o_.top_k, "x_stride", &o_.x_stride, RAPT_BAD_X, RAPT_BAD_X_STRIDE)
         .hold(std::span<const T>(numbers.x));
     if (!numbers.weights.empty()) {
-      Operand &weights = add("weights", element_of<Number<T>>, {1, 1, o_.tokens, o_.slots}, 1, &o_.weights);
+      Operand &weights = add("weights", element_of<Number<T>>, {1, 1, o_.tokens, o_.top_k}, 1, &o_.weights);
       weights.stride_fields[2] = &o_.weights_stride;
       weights.stride_name = "weights_stride";
       weights.bad_stride = RAPT_BAD_WEIGHTS_STRIDE;
@@ -217,8 +217,8 @@ class ExpertSumCall final : public Call {
     limits.past("type", o_.type, RAPT_BAD_TYPE, {RAPT_I8, RAPT_I4, RAPT_U4, 100, ~0u});
     const Statuses too_large = only(RAPT_BAD_SIZE) | only(RAPT_BAD_X_STRIDE) | only(RAPT_BAD_Y_STRIDE) |
                                only(RAPT_BAD_WEIGHTS_STRIDE) | only(RAPT_BAD_ADD);
-    limits.past("slots", o_.slots, RAPT_BAD_SHAPE, {0});
-    limits.past("slots", o_.slots, too_large, {SIZE_MAX, SIZE_MAX / 2 + 2});
+    limits.past("top_k", o_.top_k, RAPT_BAD_SHAPE, {0});
+    limits.past("top_k", o_.top_k, too_large, {SIZE_MAX, SIZE_MAX / 2 + 2});
     if (o_.cols > 1) limits.past("tokens", o_.tokens, too_large, {SIZE_MAX, SIZE_MAX / 2 + 2});
     limits.past("cols", o_.cols, too_large, {SIZE_MAX, SIZE_MAX / 2 + 2});
     if (!o_.weights && !has("weights"))

@@ -104,7 +104,7 @@ static rapt_status all_at_once(void) {
   free(workspace);
   rapt_expert_sum_options sum = RAPT_EXPERT_SUM_OPTIONS_INIT;
   sum.tokens = TOKENS;
-  sum.slots = SLOTS;
+  sum.top_k = SLOTS;
   sum.cols = WIDTH;
   sum.weights = weights;
   if (status == RAPT_OK) status = rapt_expert_sum(outputs, y, &sum);
@@ -124,7 +124,7 @@ static rapt_status one_by_one(void) {
     }
     rapt_expert_sum_options sum = RAPT_EXPERT_SUM_OPTIONS_INIT;
     sum.tokens = 1;
-    sum.slots = SLOTS;
+    sum.top_k = SLOTS;
     sum.cols = WIDTH;
     sum.weights = weights + token * SLOTS;
     if (status == RAPT_OK) status = rapt_expert_sum(outputs, expected + token * WIDTH, &sum);

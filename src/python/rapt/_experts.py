@@ -243,7 +243,7 @@ def expert_sum(x: Any, weights: Any = None, *, add: Any = None, out: Any = None)
     if rapt_type not in (F32, F64, F16, BF16):
         raise TypeError(f"x has elements of {rows.array.dtype.name}, and expert_sum has f32, f64, f16 and bf16")
     tokens, slots, cols = rows.array.shape
-    options = ExpertSumOptions(type=rapt_type, slots=slots, cols=cols, x_stride=rows.stride)
+    options = ExpertSumOptions(type=rapt_type, top_k=slots, cols=cols, x_stride=rows.stride)
     like = input_rows(rows.array[:, 0], "x")
     y = output_rows(None, like, rapt_type) if out is None else given_rows(out, "out", (tokens, cols), rapt_type)
     options.y_stride = y.stride

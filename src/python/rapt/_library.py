@@ -216,7 +216,7 @@ class ExpertSumOptions(_Options):
         ("size", c_size_t),
         ("type", c_int),
         ("tokens", c_size_t),
-        ("slots", c_size_t),
+        ("top_k", c_size_t),
         ("cols", c_size_t),
         ("x_stride", c_ssize_t),
         ("y_stride", c_ssize_t),
