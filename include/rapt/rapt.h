@@ -1499,8 +1499,8 @@ RAPT_API rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_
 typedef struct rapt_expert_options {
   size_t size;    /**< sizeof(rapt_expert_options) */
   size_t experts; /**< not 0 */
-  const size_t
-      *offsets; /**< [experts + 1]: ascending, from 0 to rows; equal ones are an expert without rows */
+  /** [experts + 1]: ascending, from 0 to rows. Equal neighbours are an expert without rows. */
+  const size_t *offsets;
   /** Bytes from the w of one expert to that of the next, a multiple of an element's size. Packed w needs at least
    * rapt_linear_packed_length(). Plain w without w_strides may have 0: the matrices follow each other without gaps. Not
    * looked at with one expert. */
@@ -1551,9 +1551,9 @@ typedef struct rapt_expert_sum_options {
   ptrdiff_t x_stride;  /**< of rows; 0: cols; at least that, unless there is only one row */
   ptrdiff_t y_stride;  /**< of rows; 0: cols; at least that, unless there is only one row */
   const void *weights; /**< [tokens][top_k] of the arithmetic type; null: x is added up as it is */
-  ptrdiff_t
-      weights_stride; /**< of tokens, only with weights; 0: top_k; at least that, unless there is one token */
-  const void *add;    /**< [tokens][cols], or null: what is added at the end. It may be y, with y's stride */
+  /** Of tokens, only with weights. 0: top_k; at least that, unless there is only one token. */
+  ptrdiff_t weights_stride;
+  const void *add; /**< [tokens][cols], or null: what is added at the end. It may be y, with y's stride */
   ptrdiff_t add_stride; /**< of rows, only with add; 0: cols; at least that, unless there is only one row */
 } rapt_expert_sum_options;
 
