@@ -1,6 +1,7 @@
 // Benchmarks linear layers with packed quantized weights. A size is rows x outputs x inputs, the type of the
 // weights and how many inputs share a scale, as in "64x4096x4096:i4/32". i4z has a zero and i4o an offset next to
-// each scale, and i4c a codebook. "L2", "L3" and "mem" are one row of 1024 inputs whose weights of i8 lie there.
+// each scale, and i4c a codebook. "L2", "L3" and "mem" are one row of 1024 inputs whose weights of i8 lie there. The experts of a
+// model are "model:tokens x slots x outputs x inputs". They have weights of i4/32.
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "support/accuracy.hpp"
+#include "support/quantized_experts.hpp"
 #include "support/quantized_layer.hpp"
 #include "support/suite.hpp"
 
@@ -38,6 +40,29 @@ void add(Kernel<QuantizedProduct> &kernel, const std::string &size, const Quanti
   kernel.add(
       size, work_of(shape), [shape] { return QuantizedLayer(shape); },
       for_peers ? By::everyone : By::rapt_alone);
+}
+
+// The first layer of all experts of a model: gate or up. Experts without tokens are not read.
+constexpr ExpertsShape experts_of_models[] = {{"mixtral-8x7b", 8, 2, 14336, 4096},
+                                              {"qwen3-30b-a3b", 128, 8, 768, 2048}};
+
+void add_experts(Kernel<QuantizedProduct> &kernel, int arithmetic) {
+  for (const ExpertsShape &shape : experts_of_models) {
+    for (const std::size_t tokens : Sizes{1, 8, 64, 512}) {
+      const std::size_t rows = tokens * shape.slots;
+      const Work work = {.elements = rows * shape.outputs * shape.inputs,
+                         .element_bytes = sizeof(float),
+                         .read = ChosenExperts(shape, tokens).count_with_rows() * shape.packed_bytes() +
+                                 tokens * shape.inputs * sizeof(float),
+                         .written = rows * shape.outputs * sizeof(float),
+                         .byte_uops_per_vector = arithmetic == RAPT_ARITHMETIC_I8 ? Uops{1} : Uops{},
+                         .multiply_adds_of_tile = arithmetic == RAPT_ARITHMETIC_I8 ? tile_of_bytes : 0,
+                         .multiply_adds = true};
+      kernel.add(
+          fmt::format("{}:{}x{}x{}x{}", shape.model, tokens, shape.slots, shape.outputs, shape.inputs), work,
+          [=] { return QuantizedExperts(shape, tokens, arithmetic); }, By::rapt_alone);
+    }
+  }
 }
 
 void register_quantized(Suite &suite, int arithmetic) {
@@ -86,6 +111,7 @@ void register_quantized(Suite &suite, int arithmetic) {
   }
   if (arithmetic == RAPT_ARITHMETIC_I8) {
     for (const std::size_t group : Sizes{32, 64, 128, 0}) add_shape({256, 4096, 4096}, RAPT_I8, group);
+    add_experts(kernel, arithmetic);
   }
 }
 

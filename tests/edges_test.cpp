@@ -425,6 +425,37 @@ TEST_CASE("rows of softmax") {
                               {"rows=3 n=5", "rows=18446744073709551615", RAPT_BAD_SIZE}});
 }
 
+// The seed of a case chooses its shape. 25 has two tokens of three slots with weights and add, 17 two of two without.
+TEST_CASE("sums of experts") {
+  expect("expert_sum", {{"n=16 seed=25", "", RAPT_OK},
+                        {"n=16 seed=17", "", RAPT_OK},
+                        {"n=16 seed=25", "options=null", RAPT_BAD_OPTIONS},
+                        {"n=16 seed=25", "size=0", RAPT_BAD_OPTIONS_SIZE},
+                        {"n=16 seed=25", "type=5", RAPT_BAD_TYPE},
+                        {"n=16 seed=25", "type=99", RAPT_BAD_TYPE},
+                        {"n=16 seed=25", "top_k=0", RAPT_BAD_SHAPE},
+                        {"n=16 seed=25", "tokens=18446744073709551615", RAPT_BAD_SIZE},
+                        {"n=16 seed=17", "x_stride=0 y_stride=0 cols=9223372036854775808", RAPT_BAD_SIZE},
+                        {"n=16 seed=25", "x=null", RAPT_BAD_X},
+                        {"n=16 seed=25", "y=null", RAPT_BAD_Y},
+                        {"n=16 seed=25", "tokens=0 x=null y=null", RAPT_OK},
+                        {"n=0 seed=25", "x=null y=null", RAPT_OK},
+                        {"n=16 seed=25", "x_stride=15", RAPT_BAD_X_STRIDE},
+                        {"n=16 seed=25", "x_stride=-16", RAPT_BAD_X_STRIDE},
+                        {"n=16 seed=25", "y_stride=15", RAPT_BAD_Y_STRIDE},
+                        {"n=16 seed=25", "add_stride=15", RAPT_BAD_ADD},
+                        {"n=16 seed=17", "add_stride=16", RAPT_BAD_ADD},
+                        {"n=16 seed=25", "weights_stride=2", RAPT_BAD_WEIGHTS_STRIDE},
+                        {"n=16 seed=17", "weights_stride=2", RAPT_BAD_WEIGHTS_STRIDE},
+                        {"n=16 seed=25", "x_stride=9223372036854775807", RAPT_BAD_SIZE},
+                        {"n=16 seed=25", "weights_stride=9223372036854775807", RAPT_BAD_SIZE},
+                        {"n=16 seed=0", "y_stride=-1 add_stride=-3", RAPT_OK},
+                        {"n=16 seed=25", "y=x+0", RAPT_BAD_OVERLAP},
+                        {"n=16 seed=25", "y=weights+0", RAPT_BAD_OVERLAP},
+                        {"n=16 seed=25", "y=add+0", RAPT_OK},
+                        {"n=16 seed=25", "y=add+8", RAPT_BAD_OVERLAP}});
+}
+
 // The seed of a case chooses its types and arrays: 0 has f32, i8 and scales, 10 u4, 1090 u4 with zeros, 2170 u4 with a codebook.
 TEST_CASE("rows of integers") {
   const Edge of_both[] = {

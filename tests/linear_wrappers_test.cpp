@@ -281,5 +281,95 @@ TEST_CASE("sizes of options that are not valid or name other types are 0") {
   CHECK(linear_tasks<float>(options) == 0);
 }
 
+// Three experts, of which the last has no rows.
+TEST_CASE("experts") {
+  const std::vector<std::int32_t> ids = {1, 0, 1, 0, 0, 1};
+  std::vector<std::size_t> offsets(4), token_rows(6), entry_rows(6), expected_offsets(4), none;
+  REQUIRE(rapt_expert_lists(ids.data(), 0, 3, 2, 3, expected_offsets.data(), nullptr, nullptr) == RAPT_OK);
+  CHECK(expert_lists(ids, 2, offsets, token_rows, entry_rows) == RAPT_OK);
+  CHECK(offsets == expected_offsets);
+  CHECK(token_rows == std::vector<std::size_t>{0, 1, 2, 0, 1, 2});
+  CHECK(entry_rows == std::vector<std::size_t>{1, 3, 4, 0, 2, 5});
+  CHECK(expert_lists(ids, 2, offsets, none, none) == RAPT_OK);
+  CHECK(expert_lists(ids, 0, offsets, none, none) == RAPT_BAD_SHAPE);
+  CHECK(expert_lists(ids, 2, none, none, none) == RAPT_BAD_SHAPE);
+  CHECK(expert_lists(ids, 4, offsets, none, none) == RAPT_BAD_SIZE);
+  std::vector<std::size_t> short_list(5);
+  CHECK(expert_lists(ids, 2, offsets, short_list, none) == RAPT_BAD_SIZE);
+  CHECK(expert_lists(ids, 2, offsets, none, short_list) == RAPT_BAD_SIZE);
+
+  const auto x = elements<float>(6 * inputs, 1), w = elements<float>(2 * outputs * inputs, 2);
+  rapt_linear_options options = small_layer();
+  options.rows = 6;
+  rapt_expert_options experts = expert_options(offsets);
+  CHECK(experts.experts == 3);
+  Bytes workspace(linear_experts_workspace<float>(options));
+  std::vector<float> y(6 * outputs), expected(6 * outputs);
+  REQUIRE(rapt_linear_experts(x.data(), w.data(), expected.data(), &options, &experts, workspace.data(),
+                              workspace.size()) == RAPT_OK);
+  CHECK(linear_experts(x, w, y, options, experts, workspace) == RAPT_OK);
+  CHECK(y == expected);
+  y.assign(y.size(), 0);
+  const std::size_t tasks = linear_experts_tasks<float>(options, experts);
+  CHECK(tasks == 2);
+  CHECK(linear_experts_run(x, w, y, options, experts, 0, tasks, workspace) == RAPT_OK);
+  CHECK(y == expected);
+  CHECK(linear_experts(shorter(x), w, y, options, experts, workspace) == RAPT_BAD_SIZE);
+  CHECK(linear_experts(x, shorter(w), y, options, experts, workspace) == RAPT_BAD_SIZE);
+  std::vector<float> short_y = shorter(y);
+  CHECK(linear_experts(x, w, short_y, options, experts, workspace) == RAPT_BAD_SIZE);
+  experts.w_stride = outputs * inputs * sizeof(float);
+  CHECK(linear_experts(x, w, y, options, experts, workspace) == RAPT_OK);
+  CHECK(linear_experts(x, shorter(w), y, options, experts, workspace) == RAPT_BAD_SIZE);
+  experts.w_stride = PTRDIFF_MAX / 4 * 4;
+  CHECK(linear_experts(x, w, y, options, experts, workspace) == RAPT_BAD_SIZE);
+  options.x_type = RAPT_F16;
+  CHECK(linear_experts(x, w, y, options, experts, workspace) == RAPT_BAD_TYPE);
+  CHECK(linear_experts_tasks<float>(options, experts) == 0);
+  CHECK(linear_experts_workspace<float>(options) == 0);
+  options.x_type = RAPT_TYPE_DEFAULT;
+
+  Bytes both = packed(w, small_layer()), second(both.size());
+  REQUIRE(rapt_linear_pack(w.data() + outputs * inputs, 0, outputs, &options, second.data(), second.size()) ==
+          RAPT_OK);
+  experts.w_stride = static_cast<std::ptrdiff_t>(both.size());
+  both.insert(both.end(), second.begin(), second.end());
+  options.packed_w = 1;
+  y.assign(y.size(), 0);
+  CHECK(linear_experts(x, both, y, options, experts, workspace) == RAPT_OK);
+  CHECK(y == expected);
+  CHECK(linear_experts(x, shorter(both), y, options, experts, workspace) == RAPT_BAD_PACKED);
+  experts.offsets = nullptr;
+  CHECK(linear_experts(x, both, y, options, experts, workspace) == RAPT_BAD_EXPERT_OFFSETS);
+}
+
+TEST_CASE_TEMPLATE("sums of experts", T, float, double, f16) {
+  using A = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  const auto x = elements<T>(6 * inputs, 1), add = elements<T>(3 * inputs, 2);
+  const std::vector<A> weights = {1, 2, 3, 4, 5, 6}, none;
+  std::vector<T> y(3 * inputs), expected(3 * inputs);
+  rapt_expert_sum_options o = RAPT_EXPERT_SUM_OPTIONS_INIT;
+  o.type = std::is_same_v<T, float> ? RAPT_F32 : std::is_same_v<T, double> ? RAPT_F64 : RAPT_F16;
+  o.tokens = 3;
+  o.top_k = 2;
+  o.cols = inputs;
+  const Rows<const T> slots(x, inputs), addend(add, inputs);
+  const Rows<T> sums(y, inputs);
+  REQUIRE(rapt_expert_sum(x.data(), expected.data(), &o) == RAPT_OK);
+  CHECK(expert_sum<T>(slots, none, sums) == RAPT_OK);
+  CHECK(y == expected);
+  o.weights = weights.data();
+  o.add = add.data();
+  REQUIRE(rapt_expert_sum(x.data(), expected.data(), &o) == RAPT_OK);
+  CHECK(expert_sum<T>(slots, weights, sums, addend) == RAPT_OK);
+  CHECK(y == expected);
+  CHECK(expert_sum<T>(slots, std::span(weights).first(5), sums) == RAPT_BAD_SIZE);
+  CHECK(expert_sum<T>(slots, none, Rows<T>(y.data(), 4, inputs, inputs)) == RAPT_BAD_SIZE);
+  CHECK(expert_sum<T>(slots, none, Rows<T>(y.data(), 3, inputs - 1, inputs)) == RAPT_BAD_SIZE);
+  CHECK(expert_sum<T>(slots, none, sums, Rows<const T>(add.data(), 2, inputs, inputs)) == RAPT_BAD_SIZE);
+  CHECK(expert_sum<T>(slots, none, Rows<T>()) == RAPT_BAD_SIZE);
+  CHECK(expert_sum<T>(Rows<const T>(), none, Rows<T>()) == RAPT_OK);
+}
+
 }  // namespace
 }  // namespace rapt::test

@@ -228,6 +228,10 @@ struct Header {
     rapt_status linear(const Work *layers, std::size_t count) const {
       return rapt_parallel_linear(layers, count, pool);
     }
+    rapt_status linear_experts(const void *x, const void *w, void *y, const rapt_linear_options *o,
+                               const rapt_expert_options *experts) const {
+      return rapt_parallel_linear_experts(x, w, y, o, experts, pool);
+    }
   };
 
   template <class Use>
@@ -356,6 +360,7 @@ void fail_at_each_allocation(std::ptrdiff_t expected, Call call) {
 
 TEST_CASE("short memory is a status, and nothing is written") {
   Layers layers;
+  Experts experts;
   Header::for_each_thread_count([&](const Header::Call &call) {
     for (const std::size_t q_len : Sizes{1, 140}) {
       Attention<float> of(q_len);
@@ -376,6 +381,12 @@ TEST_CASE("short memory is a status, and nothing is written") {
     fail_at_each_allocation(2, [&] {
       const rapt_status status = call.linear(layers.work.data(), 4);
       CHECK(layers.is_clear() == (status != RAPT_OK));
+      return status;
+    });
+    experts.clear();
+    fail_at_each_allocation(1, [&] {
+      const rapt_status status = experts.run(call);
+      CHECK(experts.is_clear() == (status != RAPT_OK));
       return status;
     });
   });

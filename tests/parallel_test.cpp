@@ -166,6 +166,11 @@ class Call {
     if (memory_) return parallel_linear({layers, count}, threads_, parts_, *memory_);
     return parallel_linear({layers, count}, threads_, parts_);
   }
+  rapt_status linear_experts(const void *x, const void *w, void *y, const rapt_linear_options *o,
+                             const rapt_expert_options *experts) const {
+    if (memory_) return parallel_linear_experts({x, w, y, o}, experts, threads_, parts_, *memory_);
+    return parallel_linear_experts({x, w, y, o}, experts, threads_, parts_);
+  }
 
  private:
   static rapt_attention_options without_types(const rapt_attention_options *given) {
@@ -294,16 +299,18 @@ TEST_CASE("a status ends the work of two threads") {
 
 TEST_CASE("with memory of the caller a call allocates nothing") {
   Layers layers;
+  Experts experts;
   for (const std::size_t q_len : Sizes{1, 300}) {
     Attention<float> of(q_len);
     AttentionResults<float> results = of.empty();
     const Call call(3, in_order_without_memory, &arena);
-    rapt_status statuses[3];
+    rapt_status statuses[4];
     failure = Failure::allocation;
     allocations_left = 0;
     statuses[0] = of.forwards(results, call);
     statuses[1] = of.backwards(results, call);
     statuses[2] = call.linear(layers.work.data(), 4);
+    statuses[3] = experts.run(call);
     allocations_left = never;
     failure = Failure::none;
     for (const rapt_status status : statuses) CHECK(status == RAPT_OK);
@@ -491,6 +498,7 @@ void fail_at_each_allocation(Failure kind, const Call &call) {
 
 TEST_CASE("what an allocation or the start of a thread throws comes out of the call") {
   Layers layers;
+  Experts experts;
   for (const std::size_t q_len : Sizes{1, 300}) {
     Attention<float> of(q_len);
     AttentionResults<float> results = of.empty();
@@ -498,6 +506,7 @@ TEST_CASE("what an allocation or the start of a thread throws comes out of the c
       fail_at_each_allocation(kind, [&] { return of.forwards(results, call); });
       fail_at_each_allocation(kind, [&] { return of.backwards(results, call); });
       fail_at_each_allocation(kind, [&] { return call.linear(layers.work.data(), 4); });
+      fail_at_each_allocation(kind, [&] { return experts.run(call); });
     };
     for_each_adapter([&](const char *name, const auto &parts) {
       CAPTURE(name);

@@ -61,6 +61,17 @@ void watch_kernels(std::size_t n, Watch &&watch) {
       call(rapt_gated_backward, a.data(), b.data(), b.data(), out.data(), bias.data(), &gated);
     });
   }
+  rapt_expert_sum_options sum = RAPT_EXPERT_SUM_OPTIONS_INIT;
+  sum.type = Api<T>::type;
+  sum.tokens = 1;
+  sum.top_k = rows;
+  sum.cols = n;
+  sum.x_stride = stride;
+  for (const void *const weights :
+       {static_cast<const void *>(nullptr), static_cast<const void *>(b.data())}) {
+    sum.weights = weights;
+    watch("expert_sum", [&](WatchedCall &call) { call(rapt_expert_sum, a.data(), out.data(), &sum); });
+  }
   watch("exp_sum", [&](WatchedCall &call) { call(Api<T>::exp_sum, a.data(), scale, shift, out.data(), n); });
   for (const rapt_softmax_options *given :
        {static_cast<rapt_softmax_options *>(nullptr), &options, &in_batches}) {

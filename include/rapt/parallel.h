@@ -92,6 +92,7 @@ struct raptp_call {
   const rapt_linear_work *layers;
   size_t layer_count;
   const size_t *first_tasks; /* of each layer, then the number of all tasks */
+  const rapt_expert_options *experts;
   size_t workspace_bytes;
 };
 
@@ -207,6 +208,14 @@ RAPT_INLINE rapt_status raptp_linear(const struct raptp_call *a, size_t first, s
   return status;
 }
 
+/* The experts of one layer. */
+RAPT_INLINE rapt_status raptp_experts(const struct raptp_call *a, size_t first, size_t last,
+                                      void *workspace) {
+  const rapt_linear_work *const of = a->layers;
+  return rapt_linear_experts_run(of->x, of->w, of->y, of->options, a->experts, first, last, workspace,
+                                 a->workspace_bytes);
+}
+
 /* ---- public functions ---------------------------------------------------------------------------------------- */
 
 #ifdef _OPENMP
@@ -310,7 +319,7 @@ RAPT_INLINE rapt_status rapt_parallel_attention_backward(const void *q, const vo
 }
 
 /** Computes layers[0] to layers[count - 1] as one list of tasks, with the bits of one rapt_linear() for each: q, k and
- * v of a block, or the experts of a layer. No layer may read or write what another one writes; this is not checked.
+ * v of a block, for example. No layer may read or write what another one writes; this is not checked.
  * If a layer is bad, none is computed: the status is that of the first one whose options are bad, else of the first
  * one whose arrays are. A count of 0 succeeds.
  *
@@ -349,6 +358,40 @@ RAPT_INLINE rapt_status rapt_parallel_linear(const rapt_linear_work *layers, siz
     free(workspaces);
   }
   free(first_tasks);
+  return status;
+}
+
+/** Computes rapt_linear_experts() on the pool, with the same arguments, bits and statuses.
+ *
+ * Memory: rapt_linear_experts_workspace() bytes for each thread that gets work. */
+RAPT_INLINE rapt_status rapt_parallel_linear_experts(const void *x, const void *w, void *y,
+                                                     const rapt_linear_options *options,
+                                                     const rapt_expert_options *experts,
+                                                     const rapt_pool *pool) {
+  const size_t threads = raptp_threads(pool);
+  rapt_linear_work layer;
+  struct raptp_call a;
+  size_t tasks = 0;
+  rapt_status status = rapt_linear_experts_workspace(options, &a.workspace_bytes);
+  if (status == RAPT_OK) status = rapt_linear_experts_tasks(options, experts, &tasks);
+  if (status != RAPT_OK) return status;
+
+  const size_t most = raptp_min(threads, tasks);
+  char *const workspaces = raptp_allocate(0, most > 1 ? most : 1, a.workspace_bytes);
+  if (!workspaces) return RAPT_BAD_WORKSPACE;
+  layer.x = x;
+  layer.w = w;
+  layer.y = y;
+  layer.options = options;
+  a.layers = &layer;
+  a.experts = experts;
+  a.run = raptp_experts;
+  /* A run looks at the experts of its tasks. So an empty run checks all before any of them writes. */
+  status = raptp_experts(&a, 0, 0, workspaces);
+  if (status == RAPT_OK && tasks > 0) {
+    status = raptp_run_tasks(&a, tasks, raptp_balanced_runs(tasks, threads), workspaces, pool);
+  }
+  free(workspaces);
   return status;
 }
 

@@ -314,7 +314,7 @@ struct LinearWork {
 };
 
 /// Computes several linear layers as one list of tasks, on up to `threads` threads, with the bits of one
-/// rapt_linear() for each. They may be q, k and v of a block, or the experts of a layer. No layer may read or write
+/// rapt_linear() for each. They may be q, k and v of a block, for example. No layer may read or write
 /// what another one writes. If a layer is bad, none is computed: the status is that of the first one whose options are
 /// bad, else of the first one whose arrays are. It throws like parallel_attention.
 template <class Parts, class Memory = detail::Allocated>
@@ -336,6 +336,25 @@ rapt_status parallel_linear(std::span<const LinearWork> layers, std::size_t thre
     return rapt_linear_run(of.x, of.w, of.y, of.options, first, last, workspace, bytes);
   };
   return detail::run_calls(first_task, threads, bytes, parts, run, memory);
+}
+
+/// Computes rapt_linear_experts by tasks, on up to `threads` threads, with the bits of the plain call. The options name
+/// the types. It throws like parallel_attention.
+template <class Parts, class Memory = detail::Allocated>
+rapt_status parallel_linear_experts(const LinearWork &layer, const rapt_expert_options *experts,
+                                    std::size_t threads, const Parts &parts, Memory &&memory = Memory()) {
+  std::size_t bytes = 0, tasks = 0;
+  rapt_status status = rapt_linear_experts_workspace(layer.options, &bytes);
+  if (status == RAPT_OK) status = rapt_linear_experts_tasks(layer.options, experts, &tasks);
+  if (status != RAPT_OK) return status;
+  const auto run = [&](std::size_t first, std::size_t last, void *workspace) {
+    return rapt_linear_experts_run(layer.x, layer.w, layer.y, layer.options, experts, first, last, workspace,
+                                   bytes);
+  };
+  // A run looks at the experts of its tasks. So an empty run checks all before any of them writes.
+  status = detail::run_parts(0, 1, 1, bytes, parts, run, memory);
+  if (status != RAPT_OK || tasks == 0) return status;
+  return detail::run_parts(tasks, detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
 }
 
 /// \}

@@ -133,8 +133,8 @@ enum rapt_status {
   RAPT_BAD_OPTIONS,          /**< options is null */
   RAPT_BAD_HEADS,            /**< q_heads is not a multiple of kv_heads */
   RAPT_BAD_DIM,              /**< qk_dim or v_dim is 0 or too large */
-  RAPT_BAD_SHAPE, /**< batch, q_heads, heads, head_dim or in_features is 0, or no whole blocks of a file */
-  RAPT_BAD_TYPE,  /**< this version lacks the element type, or a given range has another one */
+  RAPT_BAD_SHAPE,         /**< a size that may not be 0 is 0, or in_features is no whole blocks of a file */
+  RAPT_BAD_TYPE,          /**< this version lacks the element type, or a given range has another one */
   RAPT_BAD_ARITHMETIC,    /**< the element types do not have that arithmetic */
   RAPT_BAD_KV_SCALES,     /**< k_scales, v_scales or scale_group do not go with the types */
   RAPT_BAD_Q_STRIDES,     /**< a stride of q is 0 or negative */
@@ -170,7 +170,7 @@ enum rapt_status {
   RAPT_BAD_W,             /**< w is null */
   RAPT_BAD_X_STRIDES,     /**< a stride of x is 0 or negative */
   RAPT_BAD_W_STRIDES,     /**< a stride of w is 0 or negative, set with packed w, or too small to unpack */
-  RAPT_BAD_ADD,           /**< add_type or add_stride without add, or add_stride smaller than a row */
+  RAPT_BAD_ADD, /**< a field of add without add, add_stride smaller than a row, or add is y in lists of experts */
   RAPT_BAD_PACKED, /**< packed is null, too small, damaged, another layer's; first_output no multiple of 64 */
   RAPT_BAD_SCALE_GROUP, /**< scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
   RAPT_BAD_W_SCALES,    /**< w_scales or w_scale_type do not go with the types, or with packed weights */
@@ -204,7 +204,13 @@ enum rapt_status {
   RAPT_BAD_BIAS,             /**< bias is set for rms_norm, which has none */
   RAPT_BAD_RESIDUAL_STRIDE,  /**< residual_stride is smaller than a row, or set without a residual */
   RAPT_BAD_NORM_DBIAS,       /**< dbias is set for rms_norm_backward, which has no bias */
-  RAPT_BAD_ACCUMULATE        /**< accumulate is set without dweight or dbias */
+  RAPT_BAD_ACCUMULATE,       /**< accumulate is set without dweight or dbias */
+  RAPT_BAD_EXPERTS,          /**< experts is null, or its size is not that of the struct in a release */
+  RAPT_BAD_EXPERT_OFFSETS,   /**< offsets is null, does not begin at 0, decreases, or does not end at rows */
+  RAPT_BAD_EXPERT_STRIDE,    /**< w_stride of experts is negative, misaligned, too small, or missing */
+  RAPT_BAD_IDS,              /**< ids is null, or one is not the number of an expert */
+  RAPT_BAD_IDS_STRIDE,       /**< ids_stride is smaller than a row */
+  RAPT_BAD_WEIGHTS_STRIDE    /**< weights_stride is smaller than top_k, or set without weights */
 };
 typedef enum rapt_status rapt_status;
 
@@ -1472,6 +1478,114 @@ RAPT_API rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_
                                           size_t group, const void *scales, const uint8_t *zeros,
                                           const void *offsets, rapt_type scale_type, const float *codebook,
                                           void *y, rapt_type y_type, ptrdiff_t y_stride /* 0: inputs */);
+
+/** \} */
+
+/* ---- mixture of experts ------------------------------------------------------------------------------- */
+/** \defgroup mixture_of_experts Mixture of experts
+ * \{ */
+
+/** One linear layer of all experts of a mixture of experts. A router has given each token some experts, one in each of
+ * its slots. A token in one of its slots is an entry, with the number token * top_k + slot.
+ *
+ * The options of rapt_linear() describe the layer of one expert, but rows, x_rows, y_rows and row_scales have the entries
+ * of all experts, one expert after the other. Expert e has the rows offsets[e] to offsets[e + 1] - 1 of the call. They are
+ * multiplied by its w, at w + e * w_stride bytes, with the bits of one rapt_linear() for each expert. The array
+ * bias is [experts][out_features]. w_scales, w_zeros and w_offsets are [experts][out_features][groups], without gaps, and
+ * all experts have one w_codebook. Of packed w, each expert has its own header.
+ *
+ * Each row of the call writes its own row of y, and nothing is added up. So y_rows has no row twice, and an add that is
+ * y is RAPT_BAD_ADD if there are y_rows: two experts of a token would add to the same row.
+ * rapt_expert_sum() adds up the slots of a token, in an order that does not depend on the experts.
+ *
+ * The layers of a model, where rapt_expert_lists() makes the lists from the router's choice:
+ *
+ * ~~~
+ *   gate and up   x_rows = token_rows, y_rows = NULL: rows in the order of experts, 2 * hidden outputs
+ *   activation    rapt_gated(): gate_stride = up_stride = 2 * hidden, up = gate + hidden
+ *   down          x_rows = NULL, y_rows = entry_rows
+ *   sum           rapt_expert_sum(): weights are the router's, [tokens][top_k]
+ * ~~~
+ *
+ * Without lists of rows, x and y already are in the order of experts, as in torch's grouped_mm. What belongs to an
+ * expert without rows is not looked at. */
+typedef struct rapt_expert_options {
+  size_t size;    /**< sizeof(rapt_expert_options) */
+  size_t experts; /**< not 0 */
+  /** [experts + 1]: ascending, from 0 to rows. Equal neighbours are an expert without rows. */
+  const size_t *offsets;
+  /** Bytes from the w of one expert to that of the next, a multiple of an element's size. Packed w needs at least
+   * rapt_linear_packed_length(). Plain w without w_strides may have 0: the matrices follow each other without gaps. Not
+   * looked at with one expert. */
+  ptrdiff_t w_stride;
+  ptrdiff_t bias_stride; /**< elements from the bias of one expert to that of the next; 0: out_features */
+} rapt_expert_options;
+
+/** Everything else zero. */
+#define RAPT_EXPERT_OPTIONS_INIT \
+  { sizeof(rapt_expert_options), 0, NULL, 0, 0 }
+
+/** Stores the bytes of workspace per call. They depend on the options alone. A workspace for more rows serves fewer
+ * rows too, however the experts share them. */
+RAPT_API rapt_status rapt_linear_experts_workspace(const rapt_linear_options *options, size_t *bytes);
+/** Computes y. The arrays lie as in rapt_linear(), and y does not overlap offsets either. Calls with rows or out_features of
+ * 0 succeed, and look at no array but offsets. */
+RAPT_API rapt_status rapt_linear_experts(const void *x, const void *w, void *y,
+                                         const rapt_linear_options *options,
+                                         const rapt_expert_options *experts, void *workspace,
+                                         size_t workspace_size);
+/** The tasks of all experts as one list, without a barrier, as rapt_linear_tasks(). They depend on the offsets. */
+RAPT_API rapt_status rapt_linear_experts_tasks(const rapt_linear_options *options,
+                                               const rapt_expert_options *experts, size_t *tasks);
+/** Computes the tasks first to last - 1 of rapt_linear_experts_tasks(). It looks at the weights of the experts of these
+ * tasks, and checks the overlap of the rows of y that they write. An empty run (first = last) checks all and writes
+ * nothing. */
+RAPT_API rapt_status rapt_linear_experts_run(const void *x, const void *w, void *y,
+                                             const rapt_linear_options *options,
+                                             const rapt_expert_options *experts, size_t first, size_t last,
+                                             void *workspace, size_t workspace_size);
+
+/** Makes the lists of rapt_linear_experts() from the choice of a router. ids is [tokens][top_k]: the expert of each slot
+ * of a token, from 0 to experts - 1. Rows of the lists are in the order of experts, then of tokens, then of slots. Row r
+ * has the token token_rows[r], and the entry entry_rows[r] = token * top_k + slot. Both are [tokens * top_k], and may be
+ * null. offsets is [experts + 1]. Another number in ids is RAPT_BAD_IDS, and nothing is written. The arrays must
+ * not overlap. */
+RAPT_API rapt_status rapt_expert_lists(const int32_t *ids, ptrdiff_t ids_stride /* 0: top_k */, size_t tokens,
+                                       size_t top_k, size_t experts, size_t *offsets,
+                                       size_t *token_rows /* or null */, size_t *entry_rows /* or null */);
+
+/** The sum over the slots of a token, each times its weight. x is [tokens * top_k][cols]: one row per entry. */
+typedef struct rapt_expert_sum_options {
+  size_t size;         /**< sizeof(rapt_expert_sum_options) */
+  rapt_type type;      /**< of x, add and y: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
+  size_t tokens;       /**< rows of y */
+  size_t top_k;        /**< slots of a token; not 0 */
+  size_t cols;         /**< elements of a row */
+  ptrdiff_t x_stride;  /**< of rows; 0: cols; at least that, unless there is only one row */
+  ptrdiff_t y_stride;  /**< of rows; 0: cols; at least that, unless there is only one row */
+  const void *weights; /**< [tokens][top_k] of the arithmetic type; null: x is added up as it is */
+  /** Of tokens, only with weights. 0: top_k; at least that, unless there is only one token. */
+  ptrdiff_t weights_stride;
+  const void *add; /**< [tokens][cols], or null: what is added at the end. It may be y, with y's stride */
+  ptrdiff_t add_stride; /**< of rows, only with add; 0: cols; at least that, unless there is only one row */
+} rapt_expert_sum_options;
+
+/** Everything else zero. */
+#define RAPT_EXPERT_SUM_OPTIONS_INIT \
+  { sizeof(rapt_expert_sum_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, NULL, 0, NULL, 0 }
+
+/** Adds up the slots of each token, in their order. One element of y, with x[s] that of slot s:
+ *
+ * ~~~
+ *   t = weights[0] * x[0]                    without weights x[0]
+ *   t = fma(weights[s], x[s], t)             for each other slot; without weights t + x[s]
+ *   y = t + add                              if add is given
+ * ~~~
+ *
+ * in the arithmetic type, and y is rounded once to its type. |error of y before that| <= (top_k + 1) u S + top_k 2^-149
+ * (f64: 2^-1074), where S is the sum of |weights[s] x[s]| and |add|, if nothing overflows. NaN and infinities touch
+ * only their own element, but for those of weights: they touch their token. y must overlap nothing but add. */
+RAPT_API rapt_status rapt_expert_sum(const void *x, void *y, const rapt_expert_sum_options *options);
 
 /** \} */
 

@@ -681,8 +681,9 @@ inline bool holds_packed(const void *packed, std::size_t size) {
   return size >= length;
 }
 
+// Sets the types, and checks x and y.
 template <class X, class W, class Y>
-rapt_status set_linear(rapt_linear_options &o, const X &x, const W &w, const Y &y) {
+rapt_status set_rows(rapt_linear_options &o, const X &x, const W &, const Y &y) {
   using std::ranges::range_value_t;
   if (!set_type<range_value_t<X> >(o.x_type) || !set_type<PackedElement<range_value_t<W> > >(o.w_type) ||
       !set_type<range_value_t<Y> >(o.y_type)) {
@@ -696,14 +697,21 @@ rapt_status set_linear(rapt_linear_options &o, const X &x, const W &w, const Y &
   };
   bool fit = o.x_rows || !is_contiguous(o.x_strides) || covers(std::ranges::size(x), o.rows, o.in_features);
   fit = fit && (o.y_rows || o.y_stride != 0 || covers(std::ranges::size(y), o.rows, o.out_features));
+  return fit ? RAPT_OK : RAPT_BAD_SIZE;
+}
+
+template <class X, class W, class Y>
+rapt_status set_linear(rapt_linear_options &o, const X &x, const W &w, const Y &y) {
+  const rapt_status status = set_rows(o, x, w, y);
+  if (status == RAPT_BAD_TYPE) return status;
+  const std::size_t size = std::ranges::size(w) * sizeof(std::ranges::range_value_t<W>);
   if (o.packed_w) {
-    const std::size_t size = std::ranges::size(w) * sizeof(range_value_t<W>);
     const bool is_read = o.rows > 0 && o.out_features > 0;
     if (is_read && !holds_packed(std::ranges::data(w), size)) return RAPT_BAD_PACKED;
-  } else {
-    fit = fit && covers_weights(o, o.out_features, std::ranges::size(w) * sizeof(range_value_t<W>));
+  } else if (!covers_weights(o, o.out_features, size)) {
+    return RAPT_BAD_SIZE;
   }
-  return fit ? RAPT_OK : RAPT_BAD_SIZE;
+  return status;
 }
 
 // Sets the type of weights to pack or unpack, and checks how many there are. f64 goes only with x of f64.
@@ -794,6 +802,136 @@ rapt_status linear_run(const X &x, const W &w, Y &&y, rapt_linear_options option
   if (status != RAPT_OK) return status;
   return rapt_linear_run(std::ranges::data(x), std::ranges::data(w), std::ranges::data(y), &options, first,
                          last, workspace.data(), workspace.size());
+}
+
+/// \}
+
+// ---- mixture of experts
+/// \defgroup cpp_mixture_of_experts Mixture of experts
+/// One linear layer of all experts. The ranges set the element types, and are checked as in linear(). Weights are
+/// checked only where the experts have no strides: packed ones are as long as the options say.
+///
+/// ~~~
+///   std::vector<std::size_t> offsets(experts + 1), token_rows(tokens * top_k), entry_rows(tokens * top_k);
+///   rapt_status status = rapt::expert_lists(ids, top_k, offsets, token_rows, entry_rows);
+///   rapt_expert_options of_experts = rapt::expert_options(offsets);
+///   of_experts.w_stride = length_of_a_packed_matrix;
+///   options.rows = tokens * top_k;
+///   options.x_rows = token_rows.data();
+///   std::vector<std::byte> workspace(rapt::linear_experts_workspace<float>(options));
+///   status = rapt::linear_experts(x, packed, y, options, of_experts, workspace);
+/// ~~~
+/// \{
+
+/// Returns RAPT_EXPERT_OPTIONS_INIT with these offsets, of one expert less than there are offsets.
+inline rapt_expert_options expert_options(std::span<const std::size_t> offsets) {
+  rapt_expert_options options = RAPT_EXPERT_OPTIONS_INIT;
+  options.experts = offsets.empty() ? 0 : offsets.size() - 1;
+  options.offsets = offsets.data();
+  return options;
+}
+
+/// Makes the lists of the entries of ids [tokens][top_k], as rapt_expert_lists(), for as many experts as there are
+/// offsets but one. Returns RAPT_BAD_SIZE if ids are no whole tokens, or a list has not as many rows as ids. A list may be
+/// empty, and is then left out.
+inline rapt_status expert_lists(std::span<const std::int32_t> ids, std::size_t top_k,
+                                std::span<std::size_t> offsets, std::span<std::size_t> token_rows,
+                                std::span<std::size_t> entry_rows) {
+  const auto fits = [&](std::span<std::size_t> list) { return list.empty() || list.size() == ids.size(); };
+  if (top_k == 0 || offsets.empty()) return RAPT_BAD_SHAPE;
+  if (ids.size() % top_k != 0 || !fits(token_rows) || !fits(entry_rows)) return RAPT_BAD_SIZE;
+  return rapt_expert_lists(ids.data(), 0, ids.size() / top_k, top_k, offsets.size() - 1, offsets.data(),
+                           token_rows.empty() ? nullptr : token_rows.data(),
+                           entry_rows.empty() ? nullptr : entry_rows.data());
+}
+
+namespace detail {
+
+// Sets the types, and checks the arrays. The weights must reach to the end of the last expert that has rows.
+template <class X, class W, class Y>
+rapt_status set_linear_experts(rapt_linear_options &o, const rapt_expert_options &experts, const X &x,
+                               const W &w, const Y &y) {
+  const rapt_status status = set_rows(o, x, w, y);
+  const std::size_t *const offsets = experts.offsets;
+  if (status != RAPT_OK || !offsets || o.out_features == 0) return status;
+  std::size_t last = experts.experts;
+  while (last > 0 && offsets[last - 1] == offsets[last]) --last;
+  if (last == 0) return status;
+  const std::size_t size = std::ranges::size(w) * sizeof(std::ranges::range_value_t<W>), before = last - 1;
+  if (experts.w_stride <= 0) {
+    const bool may_be_dense = o.packed_w || covers_weights(o, o.out_features, size / last);
+    return may_be_dense ? status : RAPT_BAD_SIZE;
+  }
+  const auto stride = static_cast<std::size_t>(experts.w_stride);
+  if (before > size / stride) return RAPT_BAD_SIZE;
+  const std::size_t left = size - before * stride;
+  if (!o.packed_w) return covers_weights(o, o.out_features, left) ? status : RAPT_BAD_SIZE;
+  const auto *const packed = reinterpret_cast<const std::byte *>(std::ranges::data(w)) + before * stride;
+  return holds_packed(packed, left) ? status : RAPT_BAD_PACKED;
+}
+
+}  // namespace detail
+
+/// Returns the bytes of workspace, or 0 if the options are not valid or name other types, as linear_workspace().
+template <Element X, class W = void>
+std::size_t linear_experts_workspace(const rapt_linear_options &options) {
+  return detail::of_linear<X, W>(rapt_linear_experts_workspace, options);
+}
+/// Returns the number of tasks of linear_experts_run(), or 0 if the options are not valid or name other types.
+template <Element X, class W = void>
+std::size_t linear_experts_tasks(const rapt_linear_options &options, const rapt_expert_options &experts) {
+  rapt_linear_options o = options;
+  std::size_t tasks = 0;
+  if (detail::set_type<X>(o.x_type) && detail::set_type<W>(o.w_type))
+    (void)rapt_linear_experts_tasks(&o, &experts, &tasks);
+  return tasks;
+}
+
+/// y = x W^T + bias with the weights of each row's expert, as rapt_linear_experts().
+template <Elements X, Weights W, WritableElements Y>
+rapt_status linear_experts(const X &x, const W &w, Y &&y, rapt_linear_options options,
+                           const rapt_expert_options &experts, std::span<std::byte> workspace) {
+  const rapt_status status = detail::set_linear_experts(options, experts, x, w, y);
+  if (status != RAPT_OK) return status;
+  return rapt_linear_experts(std::ranges::data(x), std::ranges::data(w), std::ranges::data(y), &options,
+                             &experts, workspace.data(), workspace.size());
+}
+
+/// Computes the tasks first to last - 1 of linear_experts(), as rapt_linear_experts_run().
+template <Elements X, Weights W, WritableElements Y>
+rapt_status linear_experts_run(const X &x, const W &w, Y &&y, rapt_linear_options options,
+                               const rapt_expert_options &experts, std::size_t first, std::size_t last,
+                               std::span<std::byte> workspace) {
+  const rapt_status status = detail::set_linear_experts(options, experts, x, w, y);
+  if (status != RAPT_OK) return status;
+  return rapt_linear_experts_run(std::ranges::data(x), std::ranges::data(w), std::ranges::data(y), &options,
+                                 &experts, first, last, workspace.data(), workspace.size());
+}
+
+/// The sum over the slots of each row of y, as rapt_expert_sum(): x has a row for each slot. `weights` has a number for each
+/// row of x, or none; `add` is shaped like y, or has no rows. Returns RAPT_BAD_SIZE if the shapes do not fit. Elements are
+/// float, double, f16 or bf16.
+template <detail::OneOf<float, double, f16, bf16> T>
+rapt_status expert_sum(Rows<const std::type_identity_t<T> > x,
+                       std::span<const std::conditional_t<std::is_same_v<T, double>, double, float> > weights,
+                       Rows<std::type_identity_t<T> > y, Rows<const std::type_identity_t<T> > add = {}) {
+  if (y.rows == 0 && x.rows == 0) return RAPT_OK;
+  if (y.rows == 0 || x.rows % y.rows != 0 || x.cols != y.cols) return RAPT_BAD_SIZE;
+  if (!weights.empty() && weights.size() != x.rows) return RAPT_BAD_SIZE;
+  if (add.rows != 0 && (add.rows != y.rows || add.cols != y.cols)) return RAPT_BAD_SIZE;
+  rapt_expert_sum_options options = RAPT_EXPERT_SUM_OPTIONS_INIT;
+  options.type = detail::type_of<T>;
+  options.tokens = y.rows;
+  options.top_k = x.rows / y.rows;
+  options.cols = y.cols;
+  options.x_stride = x.stride;
+  options.y_stride = y.stride;
+  if (!weights.empty()) options.weights = weights.data();
+  if (add.rows != 0) {
+    options.add = add.data;
+    options.add_stride = add.stride;
+  }
+  return rapt_expert_sum(x.data, y.data, &options);
 }
 
 /// \}

@@ -6,6 +6,7 @@
 #include "api/any_element.hpp"
 #include "api/floating_point.hpp"
 #include "api/linear_arrays.hpp"
+#include "api/linear_experts.hpp"
 #include "api/read_options.hpp"
 #include "api/strided.hpp"
 #include "api/strides.hpp"
@@ -231,27 +232,42 @@ struct Run {
     const std::size_t count = count_tasks(o);
     if (!tasks.fit(count)) return RAPT_BAD_TASKS;
     if (count == 0) return RAPT_OK;
-    if (!call.x) return RAPT_BAD_X;
-    if (o.x_type == RAPT_I8 && !o.x_scales) return RAPT_BAD_X_SCALES;
-    if (!call.w) return RAPT_BAD_W;
-    if (!call.y) return RAPT_BAD_Y;
+    const rapt_status pointers = check_pointers();
+    if (pointers != RAPT_OK) return pointers;
     std::size_t packed_length = 0;
-    if (o.packed_w) {
-      if (!are_of_layer(o, call.w)) return RAPT_BAD_PACKED;
-      const PackedHeader header = PackedHeader::stored_at(call.w);
-      packed_length = header.length;
-    }
-    if (!has_codebook_of_arithmetic(o, call.w)) return RAPT_BAD_W_CODEBOOK;
+    const rapt_status weights = check_weights(packed_length);
+    if (weights != RAPT_OK) return weights;
     const std::size_t bytes = workspace_bytes(o);
     if (!workspace.holds(bytes)) return RAPT_BAD_WORKSPACE;
     const rapt_status arrays =
         check_arrays(call, packed_length, columns_of_w(o), {workspace.data, bytes, 1}, rows_to_write());
     if (arrays != RAPT_OK || tasks.first == tasks.last) return arrays;
+    compute();
+    return RAPT_OK;
+  }
+
+  rapt_status check_pointers() const {
+    if (!call.x) return RAPT_BAD_X;
+    if (call.options.x_type == RAPT_I8 && !call.options.x_scales) return RAPT_BAD_X_SCALES;
+    if (!call.w) return RAPT_BAD_W;
+    return call.y ? RAPT_OK : RAPT_BAD_Y;
+  }
+  // Checks weights in memory, and finds how long they are if they are packed.
+  rapt_status check_weights(std::size_t &packed_length) const {
+    const rapt_linear_options &o = call.options;
+    if (o.packed_w) {
+      if (!are_of_layer(o, call.w)) return RAPT_BAD_PACKED;
+      const PackedHeader header = PackedHeader::stored_at(call.w);
+      packed_length = header.length;
+    }
+    return has_codebook_of_arithmetic(o, call.w) ? RAPT_OK : RAPT_BAD_W_CODEBOOK;
+  }
+  void compute() {
+    const rapt_linear_options &o = call.options;
     // Kernels read the header of quantized weights, and those of floats from the first block on.
     if (o.packed_w && !is_quantized(o.w_type))
       call.w = static_cast<const char *>(call.w) + sizeof(PackedHeader);
     kernel()(&call, tasks.first, tasks.last, workspace.aligned());
-    return RAPT_OK;
   }
 
   // An empty run checks what all tasks write.
@@ -270,6 +286,116 @@ struct Run {
     if (o.arithmetic == RAPT_ARITHMETIC_BF16) return kernels().bf16.linear_in_bf16;
     return with_any_element(
         o.w_type, [](auto element) { return kernels().of<typename decltype(element)::type>().linear; });
+  }
+};
+
+// ---- several experts
+
+rapt_status read_and_resolve(const rapt_linear_options *options, const rapt_expert_options *given,
+                             rapt_linear_options &o, Experts &experts) {
+  const rapt_status status = read_and_resolve(options, o);
+  if (status != RAPT_OK) return status;
+  const bool is_dense = !o.packed_w && options->w_strides.row == 0 && options->w_strides.column == 0;
+  return experts.read(given, o, is_dense ? o.out_features * columns_of_w(o) * size_of(o.w_type) : 0);
+}
+
+std::size_t count_tasks_of(const rapt_linear_options &o, const Experts &experts) {
+  std::size_t tasks = 0;
+  if (o.out_features == 0) return 0;
+  (void)experts.for_each(o, 0, SIZE_MAX,
+                         [&](std::size_t, const LinearTasks &, std::size_t, std::size_t last) {
+                           tasks += last;
+                           return RAPT_OK;
+                         });
+  return tasks;
+}
+
+// Every expert must find room, however many rows it has.
+std::size_t workspace_bytes_of_experts(const rapt_linear_options &o) {
+  rapt_linear_options largest = o;
+  const std::size_t most = LinearTasks::most_rows_of(o);
+  if (most < o.rows) largest.rows = most;
+  return workspace_bytes(largest);
+}
+
+struct RunExperts {
+  LinearCall call;
+  const rapt_linear_options *options;
+  const rapt_expert_options *given;
+  Tasks tasks;
+  Workspace workspace;
+  Experts experts{};
+
+  rapt_status operator()() {
+    rapt_linear_options &o = call.options;
+    const rapt_status status = read_and_resolve(options, given, o, experts);
+    if (status != RAPT_OK) return status;
+    const std::size_t count = count_tasks_of(o, experts);
+    if (!tasks.fit(count)) return RAPT_BAD_TASKS;
+    if (count == 0) return RAPT_OK;
+    const rapt_status pointers = Run{call, options, tasks, workspace}.check_pointers();
+    if (pointers != RAPT_OK) return pointers;
+    if (o.add && o.add == call.y && o.y_rows) return RAPT_BAD_ADD;
+    const std::size_t bytes = workspace_bytes_of_experts(o);
+    if (!workspace.holds(bytes)) return RAPT_BAD_WORKSPACE;
+    // An empty run checks what all tasks read and write.
+    const bool is_check = tasks.first == tasks.last;
+    const Tasks looked_at = is_check ? Tasks{0, count} : tasks;
+    const rapt_status arrays = check_all_arrays({workspace.data, bytes, 1}, looked_at);
+    if (arrays != RAPT_OK || is_check) return arrays;
+    return experts.for_each(
+        o, tasks.first, tasks.last,
+        [&](std::size_t expert, const LinearTasks &, std::size_t first, std::size_t last) {
+          Run{experts.layer(call, expert), options, {first, last}, workspace}.compute();
+          return RAPT_OK;
+        });
+  }
+
+  // Returns the rows that the tasks write. All experts' rows follow each other.
+  RowRange rows_to_write(Tasks of) const {
+    RowRange rows{SIZE_MAX, 0};
+    (void)experts.for_each(
+        call.options, of.first, of.last,
+        [&](std::size_t expert, const LinearTasks &all, std::size_t first, std::size_t last) {
+          const std::size_t begin = experts.offsets()[expert];
+          const LinearTask last_task = all[last - 1];
+          if (rows.first == SIZE_MAX) rows.first = begin + all[first].first_row;
+          rows.last = begin + last_task.first_row + last_task.rows;
+          return RAPT_OK;
+        });
+    return rows;
+  }
+
+  rapt_status check_all_arrays(const ListedRows &scratch, Tasks of) const {
+    const RowRange own = rows_to_write(of);
+    LinearCall shared = call;
+    shared.w = shared.options.bias = shared.options.w_scales = shared.options.w_offsets = nullptr;
+    shared.options.w_zeros = nullptr;
+    const rapt_status status = check_arrays(shared, 0, 0, scratch, own);
+    if (status != RAPT_OK) return status;
+    const ReadBesides besides(call, scratch, own);
+    const rapt_status offsets = besides.check({experts.offsets(), experts.count() + 1, sizeof(std::size_t)});
+    if (offsets != RAPT_OK) return offsets;
+    return experts.for_each(
+        call.options, of.first, of.last,
+        [&](std::size_t expert, const LinearTasks &, std::size_t, std::size_t) {
+          return check_arrays_of(Run{experts.layer(call, expert), options, tasks, workspace}, besides);
+        });
+  }
+  rapt_status check_arrays_of(const Run &one, const ReadBesides &besides) const {
+    const rapt_linear_options &o = one.call.options;
+    std::size_t packed_length = 0;
+    rapt_status status = one.check_weights(packed_length);
+    if (status == RAPT_OK && !experts.w_stride_is_at_least(packed_length)) status = RAPT_BAD_EXPERT_STRIDE;
+    const ListedRows w = o.packed_w ? ListedRows(one.call.w, packed_length, 1)
+                                    : ListedRows(one.call.w, o.w_strides, o.out_features, nullptr,
+                                                 columns_of_w(o), 1, size_of(o.w_type));
+    const auto [scales, zeros, offsets, codebook] = scale_arrays(o, o.out_features);
+    const ListedRows bias(o.bias, o.out_features, number_size(o.x_type));
+    for (const ListedRows &array : {w, bias, scales, zeros, offsets}) {
+      if (status == RAPT_OK) status = besides.check(array);
+    }
+    return status;
   }
 };
 
@@ -308,6 +434,33 @@ rapt_status rapt_linear(const void *x, const void *w, void *y, const rapt_linear
 rapt_status rapt_linear_run(const void *x, const void *w, void *y, const rapt_linear_options *options,
                             size_t first, size_t last, void *workspace, size_t workspace_size) {
   return in_default_mode(Run{{.x = x, .w = w, .y = y}, options, {first, last}, {workspace, workspace_size}});
+}
+
+rapt_status rapt_linear_experts_workspace(const rapt_linear_options *options, size_t *bytes) {
+  return query(options, bytes, workspace_bytes_of_experts);
+}
+rapt_status rapt_linear_experts_tasks(const rapt_linear_options *options, const rapt_expert_options *experts,
+                                      size_t *tasks) {
+  return in_default_mode([&] {
+    rapt_linear_options o;
+    Experts all;
+    const rapt_status status = read_and_resolve(options, experts, o, all);
+    if (status != RAPT_OK) return status;
+    if (!tasks) return RAPT_BAD_OUT;
+    *tasks = count_tasks_of(o, all);
+    return RAPT_OK;
+  });
+}
+rapt_status rapt_linear_experts(const void *x, const void *w, void *y, const rapt_linear_options *options,
+                                const rapt_expert_options *experts, void *workspace, size_t workspace_size) {
+  return in_default_mode(
+      RunExperts{{.x = x, .w = w, .y = y}, options, experts, all_tasks, {workspace, workspace_size}});
+}
+rapt_status rapt_linear_experts_run(const void *x, const void *w, void *y, const rapt_linear_options *options,
+                                    const rapt_expert_options *experts, size_t first, size_t last,
+                                    void *workspace, size_t workspace_size) {
+  return in_default_mode(
+      RunExperts{{.x = x, .w = w, .y = y}, options, experts, {first, last}, {workspace, workspace_size}});
 }
 
 rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,

@@ -169,6 +169,28 @@ inline ScaleArrays scale_arrays(const rapt_linear_options &o, std::size_t output
           {o.w_codebook, 16 * sizeof(float), 1}};
 }
 
+// Checks arrays that a call reads besides those of check_arrays(), which must have accepted the call.
+class ReadBesides {
+ public:
+  ReadBesides(const LinearCall &call, ListedRows workspace, RowRange own)
+      : y_(call.y, {call.options.y_stride, 0}, call.options.rows, call.options.y_rows, 1,
+           call.options.out_features, size_of(call.options.y_type)),
+        workspace_(workspace),
+        own_(own) {
+    (void)y_.measure();
+    (void)workspace_.measure();
+  }
+  rapt_status check(ListedRows array) const {
+    if (!array.measure()) return RAPT_BAD_SIZE;
+    if (overlap(array, y_, own_)) return RAPT_BAD_OVERLAP;
+    return overlap(workspace_, array, {0, array.rows()}) ? RAPT_BAD_WORKSPACE : RAPT_OK;
+  }
+
+ private:
+  ListedRows y_, workspace_;
+  RowRange own_;
+};
+
 // The options of `call` must have been resolved, and no pointer may be missing. w has packed_bytes bytes if it
 // is packed, and rows of w_columns elements if not. The call writes only its own rows of y.
 inline rapt_status check_arrays(const LinearCall &call, std::size_t packed_bytes, std::size_t w_columns,

@@ -36,6 +36,12 @@ template <>
 inline constexpr std::size_t released_sizes<rapt_norm_backward_options>[] = {
     sizeof(rapt_norm_backward_options)};  // not released
 template <>
+inline constexpr std::size_t released_sizes<rapt_expert_options>[] = {
+    sizeof(rapt_expert_options)};  // not released
+template <>
+inline constexpr std::size_t released_sizes<rapt_expert_sum_options>[] = {
+    sizeof(rapt_expert_sum_options)};  // not released
+template <>
 inline constexpr std::size_t released_sizes<rapt_attention_gradients>[] = {168};  // release 0.2
 
 // Copies `given` to `options`, which must hold the defaults. The defaults stay in fields that the caller's

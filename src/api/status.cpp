@@ -65,8 +65,8 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_DIM:
       return "options->qk_dim or options->v_dim is 0 or too large";
     case RAPT_BAD_SHAPE:
-      return "options->batch, q_heads, heads, head_dim or in_features is 0, or in_features is no multiple of the inputs "
-             "of a file's block";
+      return "options->batch, q_heads, heads, head_dim, in_features, experts or top_k is 0, or in_features is no multiple "
+             "of the inputs of a file's block";
     case RAPT_BAD_TYPE:
       return "the element types of the arrays do not go together, or are not those of the ranges";
     case RAPT_BAD_ARITHMETIC:
@@ -156,7 +156,8 @@ const char *text_of(rapt_status status) {
       return "options->w_strides has a stride of 0 or below for a dimension longer than 1 (RAPT_REPEAT "
              "repeats), is set with packed weights, or lets two elements of unpacked weights coincide";
     case RAPT_BAD_ADD:
-      return "options->add_type or add_stride without add, or add_stride smaller than a row";
+      return "options->add_type or add_stride without add, add_stride smaller than a row, or add is y in a call of "
+             "experts with y_rows";
     case RAPT_BAD_PACKED:
       return "packed is null, packed_size is too small, first_output is no multiple of 64, or packed weights are "
              "damaged, or have other types, sizes or arrays than options";
@@ -236,6 +237,19 @@ const char *text_of(rapt_status status) {
       return "dbias is set for rms_norm_backward, which has no bias";
     case RAPT_BAD_ACCUMULATE:
       return "accumulate is set without dweight or dbias";
+    case RAPT_BAD_EXPERTS:
+      return "experts is null, or experts->size is not the size of rapt_expert_options in a release";
+    case RAPT_BAD_EXPERT_OFFSETS:
+      return "offsets of experts is null, does not begin at 0, decreases, or does not end at options->rows";
+    case RAPT_BAD_EXPERT_STRIDE:
+      return "experts->w_stride is negative, no multiple of an element, smaller than packed weights, or 0 with "
+             "packed weights or options->w_strides";
+    case RAPT_BAD_IDS:
+      return "ids is null, or one of them is not below the number of experts";
+    case RAPT_BAD_IDS_STRIDE:
+      return "ids_stride is smaller than top_k";
+    case RAPT_BAD_WEIGHTS_STRIDE:
+      return "options->weights_stride is smaller than top_k, or set without weights";
   }
   return nullptr;
 }

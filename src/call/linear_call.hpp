@@ -28,10 +28,13 @@ class LinearTasks {
   // AMX multiplies 16 rows at a time. It waits for weights from memory unless many rows share them.
   static constexpr std::size_t row_unit_of_amx = 16, most_rows_of_amx = 256;
 
-  explicit LinearTasks(const rapt_linear_options &o) : rows_(o.rows), outputs_(o.out_features) {
+  explicit LinearTasks(const rapt_linear_options &o) : LinearTasks(o, o.rows) {}
+  // The layer may have another number of rows than its options.
+  LinearTasks(const rapt_linear_options &o, std::size_t rows_of_layer)
+      : rows_(rows_of_layer), outputs_(o.out_features) {
     const bool may_use_amx = has_kernels_by_amx(o);
-    outputs_per_task_ = o.arithmetic == RAPT_ARITHMETIC_BF16 || o.rows <= few_rows ? 128 : 256;
-    const std::size_t most = may_use_amx ? most_rows_of_amx : most_rows;
+    outputs_per_task_ = o.arithmetic == RAPT_ARITHMETIC_BF16 || rows_ <= few_rows ? 128 : 256;
+    const std::size_t most = most_rows_of(o);
     const std::size_t blocks = rows_ == 0 ? 1 : (rows_ + most - 1) / most;
     const std::size_t unit = may_use_amx && blocks > 1 ? row_unit_of_amx : row_unit;
     const std::size_t rows = (rows_ + blocks - 1) / blocks;
@@ -41,6 +44,10 @@ class LinearTasks {
   // Returns whether some level computes the layer with AMX.
   static bool has_kernels_by_amx(const rapt_linear_options &o) {
     return o.arithmetic == RAPT_ARITHMETIC_BF16 || o.arithmetic == RAPT_ARITHMETIC_I8;
+  }
+  // Returns the most rows of a task. A call with so many rows needs the largest workspace.
+  static std::size_t most_rows_of(const rapt_linear_options &o) {
+    return has_kernels_by_amx(o) ? most_rows_of_amx : most_rows;
   }
   std::size_t count() const { return row_blocks() * output_groups(); }
   std::size_t rows_per_task() const { return rows_per_task_; }

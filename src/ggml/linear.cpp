@@ -57,6 +57,14 @@ class Weights {
       unpacked_[i].set_arrays(layer.options);
     }
   }
+  // All matrices, which are experts. Those of experts without rows are not unpacked.
+  void set(Layer &layer, rapt_expert_options &experts) {
+    if (!unpacked_.empty())
+      unpacked_[0].fill(w_, matrix(0), 0, experts.experts * extent(w_, 1), experts.offsets);
+    set(layer, 0);
+    if (unpacked_.empty())
+      experts.w_stride = static_cast<std::ptrdiff_t>(packing_ ? packing_->matrix_bytes : w_->nb[2]);
+  }
 
  private:
   std::byte *matrix(std::size_t i) const {
@@ -186,53 +194,38 @@ bool supports_mul_mat_id(Tensor op) {
       !has_dense_rows(x))
     return false;
   if (x->nb[1] == 0 || (x->ne[1] > 1 && x->nb[2] % x->nb[1] != 0)) return false;
-  return w->ne[3] == 1 && supports_weights(w);
+  if (!has_dense_rows(ids) || !has_whole_strides(ids)) return false;
+  const bool follow_each_other = w->nb[2] == extent(w, 1) * w->nb[1];
+  return w->ne[3] == 1 && supports_weights(w) && (is_packed(w) || is_float(w) || follow_each_other);
 }
 
 void mul_mat_id(Graph &graph, Tensor op) {
   const Tensor w = op->src[0], x = op->src[1], ids = op->src[2];
-  const std::size_t slots = extent(ids, 0), tokens = extent(ids, 1), experts = extent(w, 2),
-                    of_x = extent(x, 1);
+  Engine &engine = graph.engine;
+  const std::size_t slots = extent(ids, 0), entries = slots * extent(ids, 1), of_x = extent(x, 1);
   // Rows of x are counted in steps of one slot, or of one token if all slots share its row.
   const std::size_t step = of_x > 1 ? x->nb[1] : x->nb[2],
                     steps_of_token = of_x > 1 ? x->nb[2] / x->nb[1] : 1;
-  std::vector<std::size_t> counts(experts + 1);
-  const auto expert_of = [&](std::size_t token, std::size_t slot) {
-    const std::int32_t id =
-        *elements_of<std::int32_t>(bytes_of(ids) + slot * ids->nb[0] + token * ids->nb[1]);
-    if (id < 0 || static_cast<std::size_t>(id) >= experts)
-      throw Failure("an expert's number is out of range");
-    return static_cast<std::size_t>(id);
-  };
-  for (std::size_t token = 0; token < tokens; ++token) {
-    for (std::size_t slot = 0; slot < slots; ++slot) ++counts[expert_of(token, slot) + 1];
-  }
-  for (std::size_t e = 0; e < experts; ++e) counts[e + 1] += counts[e];
-  const std::span<std::size_t> x_rows = graph.engine.op_memory.take<std::size_t>(slots * tokens);
-  const std::span<std::size_t> y_rows = graph.engine.op_memory.take<std::size_t>(slots * tokens);
-  std::vector<std::size_t> next(counts.begin(), counts.end() - 1);
-  for (std::size_t token = 0; token < tokens; ++token) {
-    for (std::size_t slot = 0; slot < slots; ++slot) {
-      const std::size_t at = next[expert_of(token, slot)]++;
-      x_rows[at] = token * steps_of_token + (of_x > 1 ? slot % of_x : 0);
-      y_rows[at] = token * slots + slot;
-    }
-  }
+  rapt_expert_options experts = RAPT_EXPERT_OPTIONS_INIT;
+  experts.experts = extent(w, 2);
+  std::size_t *const offsets = engine.op_memory.take<std::size_t>(experts.experts + 1).data();
+  experts.offsets = offsets;
+  const std::span<std::size_t> x_rows = engine.op_memory.take<std::size_t>(entries),
+                               y_rows = engine.op_memory.take<std::size_t>(entries);
+  must(rapt_expert_lists(elements_of<std::int32_t>(bytes_of(ids)), stride(ids, 1), extent(ids, 1), slots,
+                         experts.experts, offsets, nullptr, y_rows.data()));
+  for (std::size_t r = 0; r < entries; ++r)
+    x_rows[r] = y_rows[r] / slots * steps_of_token + y_rows[r] % slots % of_x;
   Weights weights(w);
-  std::vector<Layer> layers;
-  for (std::size_t e = 0; e < experts; ++e) {
-    if (counts[e] == counts[e + 1]) continue;
-    Layer layer = {x->data, nullptr, op->data, weights.layer()};
-    layer.options.rows = counts[e + 1] - counts[e];
-    layer.options.x_strides = {static_cast<std::ptrdiff_t>(step / element_size(x)), 1};
-    layer.options.y_stride = static_cast<std::ptrdiff_t>(extent(op, 0));
-    layer.options.x_rows = &x_rows[counts[e]];
-    layer.options.y_rows = &y_rows[counts[e]];
-    weights.prepare(e);
-    weights.set(layer, e);
-    layers.push_back(layer);
-  }
-  run_layers(graph.engine, layers);
+  Layer layer = {x->data, nullptr, op->data, weights.layer()};
+  layer.options.rows = entries;
+  layer.options.x_strides = {static_cast<std::ptrdiff_t>(step / element_size(x)), 1};
+  layer.options.y_stride = static_cast<std::ptrdiff_t>(extent(op, 0));
+  layer.options.x_rows = x_rows.data();
+  layer.options.y_rows = y_rows.data();
+  weights.set(layer, experts);
+  must(rapt::parallel_linear_experts({layer.x, layer.w, layer.y, &layer.options}, &experts, engine.threads(),
+                                     engine.parts(), engine.memory()));
 }
 
 }  // namespace rapt_ggml

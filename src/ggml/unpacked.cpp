@@ -18,14 +18,20 @@ void decode(ggml_type type, const void *row, std::size_t n, float *y) {
   host().type_traits(type)->to_float(row, y, static_cast<std::int64_t>(n));
 }
 
-void Unpacked::fill(Tensor t, const std::byte *matrix, std::size_t first, std::size_t rows) {
+void Unpacked::fill(Tensor t, const std::byte *matrix, std::size_t first, std::size_t rows,
+                    const std::size_t *offsets) {
   const std::size_t inputs = extent(t, 0);
+  const auto is_used = [&](std::size_t r) {
+    const std::size_t expert = r / extent(t, 1);
+    return !offsets || offsets[expert] != offsets[expert + 1];
+  };
   const std::byte *const begin = matrix + first * t->nb[1];
   format_ = format_of(t->type);
   if (!format_) {
     std::vector<float> row(inputs);
     codes_.resize(rows * inputs * sizeof(rapt_f16));
     for (std::size_t r = 0; r < rows; ++r) {
+      if (!is_used(r)) continue;
       decode(t->type, begin + r * t->nb[1], inputs, row.data());
       rapt_convert_f32_to_f16(row.data(), reinterpret_cast<rapt_f16 *>(codes_.data()) + r * inputs, inputs);
     }
@@ -37,6 +43,7 @@ void Unpacked::fill(Tensor t, const std::byte *matrix, std::size_t first, std::s
   offsets_.resize(format_->offsets ? rows * groups : 0);
   zeros_.assign(format_->zeros ? rows * groups : 0, 0);
   for (std::size_t r = 0; r < rows; ++r) {
+    if (!is_used(r)) continue;
     unpack_row(t->type, begin + r * t->nb[1], inputs, &codes_[r * code_bytes], &scales_[r * groups],
                format_->offsets ? &offsets_[r * groups] : nullptr);
   }

@@ -19,8 +19,10 @@ void decode(ggml_type type, const void *row, std::size_t n, float *y);
 
 class Unpacked {
  public:
-  // Unpacks rows [first, first + rows) of a matrix of t, which begins at `matrix`.
-  void fill(Tensor t, const std::byte *matrix, std::size_t first, std::size_t rows);
+  // Unpacks rows [first, first + rows) of a matrix of t, which begins at `matrix`. If the rows are those of several matrices,
+  // which are experts, some may have no rows by `offsets`: their numbers are 0.
+  void fill(Tensor t, const std::byte *matrix, std::size_t first, std::size_t rows,
+            const std::size_t *offsets = nullptr);
 
   const void *weights() const { return codes_.empty() ? nullptr : codes_.data(); }
   void set_arrays(rapt_linear_options &options) const;

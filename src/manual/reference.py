@@ -16,6 +16,7 @@ HEADERS = {
 }
 PYTHON = {  # pages, with the beginnings of their names, in this order
     "attention": ("Attention", "attention pack_keys Gradients"),
+    "experts": ("Mixtures of experts", "linear_experts expert_ pack_experts PackedExperts ExpertLists"),
     "linear": (
         "Linear layers",
         "linear pack_weights unpack_weights pack_quantized unpack_quantized pack_blocks unpack_blocks quantize_rows dequantize_rows PackedWeights",

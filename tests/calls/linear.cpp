@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -204,6 +205,8 @@ class LinearCall final : public Call {
       o_.add = operand("y").data;  // also where y is null
       o_.add_stride = o_.y_stride;
     }
+    // Experts do not add to listed rows of y.
+    if (calls == Calls::by_sequence && !(add_is_y_ && how_.y_rows)) return run_experts(random);
     if (calls != Calls::query_by_query)
       return calls == Calls::whole || calls == Calls::by_sequence
                  ? rapt_linear(x_, w_, y_, given(o_), workspace_, workspace_size_)
@@ -401,6 +404,56 @@ class LinearCall final : public Call {
     for (std::size_t first = 0; first < tasks;) {
       const std::size_t end = first + std::min(tasks - first, random.below(longest + 1));
       run(first, end);
+      first = end;
+    }
+    return status;
+  }
+  // Divides the rows among experts, whose weights and biases are equal. Those of experts without rows are canary bytes.
+  rapt_status run_experts(Random &random) {
+    rapt_linear_options o = o_;
+    rapt_expert_options experts{};
+    experts.size = sizeof experts;
+    experts.experts = 1 + random.below(5);
+    std::vector<std::size_t> offsets(experts.experts + 1);
+    for (std::size_t e = 1; e < experts.experts; ++e) offsets[e] = random.below(rows_ + 1);
+    offsets.back() = rows_;
+    std::sort(offsets.begin(), offsets.end());
+    experts.offsets = offsets.data();
+    std::deque<std::vector<unsigned char>> copies;
+    const auto copy = [&](const void *array, std::size_t bytes, std::size_t stride) -> const void * {
+      if (!array || bytes == 0) return array;
+      std::vector<unsigned char> &all = copies.emplace_back(experts.experts * stride, canary);
+      for (std::size_t e = 0; e < experts.experts; ++e) {
+        if (offsets[e] != offsets[e + 1]) std::memcpy(&all[e * stride], array, bytes);
+      }
+      return all.data();
+    };
+    const auto gap = [&] { return random.one_in(2) ? random.below(9) : 0; };
+    const std::size_t element = size_of(operand("w").element), number = w_type_ == RAPT_F64 ? 8 : 4,
+                      bytes = how_.packed_w ? packed_size_ : operand("w").extent(),
+                      stride = bytes + gap() * element;
+    const bool is_dense =
+        !how_.packed_w && o.w_strides.row == 0 && o.w_strides.column == 0 && stride == bytes;
+    experts.w_stride = is_dense ? 0 : static_cast<std::ptrdiff_t>(stride);
+    const void *const w = copy(w_, bytes, stride);
+    if (o.bias) {
+      const std::size_t distance = o.out_features + gap();
+      if (distance != o.out_features) experts.bias_stride = static_cast<std::ptrdiff_t>(distance);
+      o.bias = copy(o.bias, o.out_features * number, distance * number);
+    }
+    const std::size_t scales = o.out_features * groups_;
+    o.w_scales = copy(o.w_scales, scales * scale_size_, scales * scale_size_);
+    o.w_offsets = copy(o.w_offsets, scales * scale_size_, scales * scale_size_);
+    o.w_zeros = static_cast<const std::uint8_t *>(copy(o.w_zeros, scales, scales));
+    std::size_t size = 0, tasks = 0;
+    rapt_status status = rapt_linear_experts_workspace(&o, &size);
+    if (status == RAPT_OK) status = rapt_linear_experts_tasks(&o, &experts, &tasks);
+    std::vector<unsigned char> workspace(size + 1);
+    if (status != RAPT_OK || random.one_in(2))
+      return rapt_linear_experts(x_, w, y_, &o, &experts, workspace.data(), size);
+    for (std::size_t first = 0; first < tasks && status == RAPT_OK;) {
+      const std::size_t end = first + 1 + random.below(tasks - first);
+      status = rapt_linear_experts_run(x_, w, y_, &o, &experts, first, end, workspace.data(), size);
       first = end;
     }
     return status;

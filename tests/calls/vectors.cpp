@@ -1,8 +1,10 @@
 #include "calls/vectors.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
+#include "calls/expert_sum.hpp"
 #include "calls/shapes.hpp"
 #include "contract/activation_list.hpp"
 #include "support/problem_data.hpp"
@@ -180,6 +182,70 @@ class GatedCall final : public Call {
   void *gate_ = nullptr, *up_ = nullptr, *y_ = nullptr, *dy_ = nullptr, *dgate_ = nullptr, *dup_ = nullptr;
 };
 
+// The sum over the slots of some tokens.
+template <class T>
+class ExpertSumCall final : public Call {
+ public:
+  ExpertSumCall(const Problem &problem, const Layout &layout) : Call(layout, problem.seed % 2 == 1) {
+    const ExpertSumNumbers<T> numbers(problem);
+    o_.size = sizeof o_;
+    o_.type = element_of<T> == Element::f32 && is_short() ? RAPT_TYPE_DEFAULT : type_of(element_of<T>);
+    o_.tokens = numbers.tokens;
+    o_.top_k = numbers.slots;
+    o_.cols = problem.cols();
+    add_rows("x", 0, &x_, o_.tokens * o_.top_k, "x_stride", &o_.x_stride, RAPT_BAD_X, RAPT_BAD_X_STRIDE)
+        .hold(std::span<const T>(numbers.x));
+    if (!numbers.weights.empty()) {
+      Operand &weights = add("weights", element_of<Number<T>>, {1, 1, o_.tokens, o_.top_k}, 1, &o_.weights);
+      weights.stride_fields[2] = &o_.weights_stride;
+      weights.stride_name = "weights_stride";
+      weights.bad_stride = RAPT_BAD_WEIGHTS_STRIDE;
+      weights.hold(std::span<const Number<T>>(numbers.weights));
+    }
+    if (!numbers.add.empty())
+      add_rows("add", 1, &o_.add, o_.tokens, "add_stride", &o_.add_stride, RAPT_OK, RAPT_BAD_ADD)
+          .hold(std::span<const T>(numbers.add));
+    Operand &y = add_rows("y", 2, &y_, o_.tokens, "y_stride", &o_.y_stride, RAPT_BAD_Y, RAPT_BAD_Y_STRIDE);
+    y.role = Role::output;
+    y.replaces = "add";
+  }
+  rapt_status run() override { return rapt_expert_sum(x_, y_, given(o_)); }
+  const char *options() const override { return "rapt_expert_sum_options"; }
+  void add_limits(Limits &limits) override {
+    limits.past("size", o_.size, RAPT_BAD_OPTIONS_SIZE,
+                {0, sizeof o_ - 8, sizeof o_ - 1, sizeof o_ + 1, sizeof o_ + 8, SIZE_MAX});
+    limits.past("type", o_.type, RAPT_BAD_TYPE, {RAPT_I8, RAPT_I4, RAPT_U4, 100, ~0u});
+    const Statuses too_large = only(RAPT_BAD_SIZE) | only(RAPT_BAD_X_STRIDE) | only(RAPT_BAD_Y_STRIDE) |
+                               only(RAPT_BAD_WEIGHTS_STRIDE) | only(RAPT_BAD_ADD);
+    limits.past("top_k", o_.top_k, RAPT_BAD_SHAPE, {0});
+    limits.past("top_k", o_.top_k, too_large, {SIZE_MAX, SIZE_MAX / 2 + 2});
+    if (o_.cols > 1) limits.past("tokens", o_.tokens, too_large, {SIZE_MAX, SIZE_MAX / 2 + 2});
+    limits.past("cols", o_.cols, too_large, {SIZE_MAX, SIZE_MAX / 2 + 2});
+    if (!o_.weights && !has("weights"))
+      limits.past("weights_stride", o_.weights_stride, RAPT_BAD_WEIGHTS_STRIDE, {1, -1, 1000});
+    if (!has("add")) limits.past("add_stride", o_.add_stride, RAPT_BAD_ADD, {1, -1, 1000});
+  }
+
+ private:
+  bool has(const char *name) const {
+    return std::ranges::any_of(operands(),
+                               [&](const Operand &one) { return std::strcmp(one.name, name) == 0; });
+  }
+  Operand &add_rows(const char *name, std::size_t slot, void *pointer, std::size_t rows,
+                    const char *stride_name, std::ptrdiff_t *stride, rapt_status missing,
+                    rapt_status bad_stride) {
+    Operand &added = add(name, element_of<T>, {1, 1, rows, o_.cols}, slot, pointer);
+    added.missing = missing;
+    added.stride_fields[2] = stride;
+    added.stride_name = stride_name;
+    added.bad_stride = bad_stride;
+    return added;
+  }
+
+  rapt_expert_sum_options o_{};
+  void *x_ = nullptr, *y_ = nullptr;
+};
+
 bool is_gated(Vectors function) { return function == Vectors::gated || function == Vectors::gated_backward; }
 bool has_two(Vectors function) {
   return function == Vectors::dot || function == Vectors::silu_backward ||
@@ -193,6 +259,7 @@ template <class T>
 std::unique_ptr<Call> make_vectors(Vectors function, const Problem &problem, const Layout &layout) {
   if (function == Vectors::dot_rows) return std::make_unique<DotRowsCall<T>>(problem, layout);
   if constexpr (sizeof(T) > 1) {
+    if (function == Vectors::expert_sum) return std::make_unique<ExpertSumCall<T>>(problem, layout);
     if (is_gated(function))
       return std::make_unique<GatedCall<T>>(function == Vectors::gated_backward, problem, layout);
   }

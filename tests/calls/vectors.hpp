@@ -1,5 +1,5 @@
-// The calls of functions over vectors: dot, dot_rows, scale, exp, exp_sum, activations and their gradients, gated, argmax
-// and conversions.
+// The calls of functions over vectors: dot, dot_rows, scale, exp, exp_sum, activations and their gradients, gated,
+// expert_sum, argmax and conversions.
 #pragma once
 
 #include <memory>
@@ -23,6 +23,7 @@ enum class Vectors {
   gelu_tanh_backward,
   gated,
   gated_backward,
+  expert_sum,
   argmax,
   to_f32,
   from_f32,

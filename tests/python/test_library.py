@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STRUCTS = {"rapt_softmax_options": _library.SoftmaxOptions, "rapt_attention_options": _library.AttentionOptions,
            "rapt_attention_gradients": _library.AttentionGradients, "rapt_gated_options": _library.GatedOptions,
            "rapt_linear_options": _library.LinearOptions, "rapt_rope_options": _library.RopeOptions,
+           "rapt_expert_options": _library.ExpertOptions, "rapt_expert_sum_options": _library.ExpertSumOptions,
            "rapt_rope_frequency_options": _library.RopeFrequencyOptions,
            "rapt_norm_options": _library.NormOptions,
            "rapt_norm_backward_options": _library.NormBackwardOptions}  # fmt: skip

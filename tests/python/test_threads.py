@@ -140,6 +140,8 @@ def calls_on(x: Any) -> Any:
     for function in activations:
         yield function.__name__, lambda f=function: f(x)
     yield "scale", lambda: rapt.scale(x, 0.3)
+    slots = np.stack([x[1], x[0]], 1)
+    yield "expert_sum", lambda: rapt.expert_sum(slots, np.cos(np.arange(74.0).reshape(37, 2)), add=x[0])
     yield "dot_rows", lambda: rapt.dot_rows(row, flat[:, ::-1])
     yield "pack_weights", lambda: rapt.pack_weights([x.reshape(-1, 6), x.reshape(-1, 6).T.copy().T]).data
     packed = rapt.pack_weights(x.reshape(-1, 6))
@@ -229,9 +231,15 @@ def test_a_signal_between_pieces(all_calls_are_long: Any, interrupt: Any) -> Non
 
 def test_every_function_is_cut() -> None:
     cut = {name for name, _ in calls_on(np.ones((2, 37, 24), np.float32))}
-    tasks, loops, one_sum = {"attention", "attention_backward", "linear"}, {"argmax"}, {"dot", "exp_sum"}
+    tasks, loops, one_sum = (
+        {"attention", "attention_backward", "linear", "linear_experts"},
+        {"argmax"},
+        {"dot", "exp_sum"},
+    )
     of_levels = {"bits_version", "force_isa", "isa", "isa_status", "isas", "kernel_isa", "version"}
-    little = {"prepare", "rope_frequencies"} | {name for name in rapt.__all__ if name[0].isupper()}
+    little = {"expert_lists", "pack_experts", "prepare", "rope_frequencies"} | {
+        name for name in rapt.__all__ if name[0].isupper()
+    }
     assert cut | tasks | loops | one_sum | of_levels | little == set(rapt.__all__)
 
 

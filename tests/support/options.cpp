@@ -368,8 +368,8 @@ constexpr Option<LinearLayout> of_linear_layout[] = {
      .field = &LinearLayout::calls,
      .draw =
          [](const Draw &draw, LinearLayout &layout) {
-           layout.calls = draw.random.one_of(
-               {Calls::whole, Calls::task_by_task, Calls::task_ranges, Calls::query_by_query});
+           layout.calls = draw.random.one_of({Calls::whole, Calls::task_by_task, Calls::task_ranges,
+                                              Calls::query_by_query, Calls::by_sequence});
          }},
 };
 

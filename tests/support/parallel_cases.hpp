@@ -8,7 +8,7 @@
 //   Header::run_tasks(tasks, runs, threads, visit)   visit(first, last, workspace) for each run, one after the other
 //   Header::check_memory()                        after a call
 //
-// A call has the functions attention, attention_backward and linear, with the arguments of rapt.h.
+// A call has the functions attention, attention_backward, linear and linear_experts, with the arguments of rapt.h.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -227,6 +227,89 @@ TEST_CASE("layers are one list of tasks") {
     });
     CHECK(bodies == std::vector<std::size_t>{tasks});
   }
+}
+
+// Five experts with packed weights, of which two have no rows.
+struct Experts {
+  static constexpr std::size_t inputs = 70, outputs = 150, count = 5;
+  std::vector<float> x, w, y;
+  std::vector<std::size_t> offsets = {0, 40, 40, 41, 250, 250}, x_rows;
+  std::vector<unsigned char> packed;
+  rapt_linear_options options = RAPT_LINEAR_OPTIONS_INIT;
+  rapt_expert_options experts = RAPT_EXPERT_OPTIONS_INIT;
+
+  Experts() {
+    Random random(9);
+    x = draw<float>(30 * inputs, random);
+    w = draw<float>(count * outputs * inputs, random);
+    for (std::size_t r = 0; r < 250; ++r) x_rows.push_back(r * 7 % 30);
+    options.rows = 250;
+    options.in_features = inputs;
+    options.out_features = outputs;
+    options.x_rows = x_rows.data();
+    experts.experts = count;
+    experts.offsets = offsets.data();
+    std::size_t length = 0;
+    REQUIRE(rapt_linear_packed_length(&options, &length) == RAPT_OK);
+    packed.resize(count * length);
+    for (std::size_t e = 0; e < count; ++e)
+      REQUIRE(rapt_linear_pack(&w[e * outputs * inputs], 0, outputs, &options, &packed[e * length], length) ==
+              RAPT_OK);
+    options.packed_w = 1;
+    experts.w_stride = static_cast<std::ptrdiff_t>(length);
+    clear();
+  }
+  Experts(const Experts &) = delete;
+  Experts &operator=(const Experts &) = delete;
+
+  void clear() { y.assign(250 * outputs, -1.f); }
+  bool is_clear() const { return std::count(y.begin(), y.end(), -1.f) == std::ssize(y); }
+  template <class Call>
+  rapt_status run(const Call &call) {
+    return call.linear_experts(x.data(), packed.data(), y.data(), &options, &experts);
+  }
+};
+
+TEST_CASE("experts have the bits of the plain call") {
+  Experts of, expected;
+  std::size_t bytes = 0;
+  REQUIRE(rapt_linear_experts_workspace(&expected.options, &bytes) == RAPT_OK);
+  std::vector<std::byte> workspace(bytes);
+  REQUIRE(rapt_linear_experts(expected.x.data(), expected.packed.data(), expected.y.data(), &expected.options,
+                              &expected.experts, workspace.data(), bytes) == RAPT_OK);
+  Header::for_each([&](const char *name, const auto &call) {
+    CAPTURE(name);
+    of.clear();
+    REQUIRE(of.run(call) == RAPT_OK);
+    CHECK(equal(of.y, expected.y));
+    Header::check_memory();
+  });
+}
+
+TEST_CASE("a bad expert is found before any other has been computed") {
+  Experts of;
+  Header::for_each_thread_count([&](const auto &call) {
+    for (const std::size_t expert : Sizes{0, 2, 3}) {
+      unsigned char &of_header = of.packed[expert * static_cast<std::size_t>(of.experts.w_stride) + 9];
+      of_header ^= 1;
+      CHECK(of.run(call) == RAPT_BAD_PACKED);
+      of_header ^= 1;
+    }
+    const rapt_expert_options good = of.experts;
+    of.experts.size = 1;
+    CHECK(of.run(call) == RAPT_BAD_EXPERTS);
+    of.experts = good;
+    of.options.in_features = 0;
+    CHECK(of.run(call) == RAPT_BAD_SHAPE);
+    of.options.in_features = Experts::inputs;
+    const std::vector<std::size_t> none(Experts::count + 1);
+    of.options.rows = 0;
+    of.experts.offsets = none.data();
+    CHECK(of.run(call) == RAPT_OK);
+    of.options.rows = 250;
+    of.experts = good;
+    CHECK(of.is_clear());
+  });
 }
 
 // ---- work

@@ -272,7 +272,7 @@ template <>
 inline constexpr auto names_of<Placement> = std::to_array<const char *>({"end", "begin"});
 
 // Lists the ways to split the work of attention, of a linear layer or of rope into calls. A linear layer takes
-// split_keys for task_ranges, and by_sequence for whole. Rope takes task_by_task for one call per head, and
+// split_keys for task_ranges, and by_sequence for a call of several experts with equal weights. Rope takes task_by_task for one call per head, and
 // query_by_query for one call per token; it takes task_ranges and split_keys for whole.
 enum class Calls {
   whole,

@@ -1,6 +1,7 @@
 // Measures the accuracy of dot, dot_rows, scale, exp, exp_sum, activations and their gradients, and judges argmax.
 #pragma once
 
+#include "calls/expert_sum.hpp"
 #include "contract/activation_list.hpp"
 #include "contract/fused.hpp"
 #include "validate/accuracy_parts.hpp"
@@ -334,6 +335,53 @@ struct GatedAccuracy {
     Worst worst;
     for (std::size_t i = 0; i < gate.size(); ++i) {
       worst.see(error(activation, Real{gate[i]}, Real{up[i]}, value_of<T>(bits[i])), bound);
+    }
+    return worst.judgement;
+  }
+};
+
+// The share of the bound. A result of 16 bits is rounded from a sum within it.
+template <class T>
+struct ExpertSumAccuracy {
+  using A = Number<T>;
+  static constexpr const char *unit_text = "share";
+  static constexpr double bound = is_f64<A> ? 1 + 0x1p-8 : 1;  // long double has 11 bits more than f64
+
+  static double error(Real exact, Real allowed, T got) {
+    if constexpr (sizeof(T) == 2) {
+      const bool is_rounded = Real{T(as_double(exact - allowed))} <= Real{got} &&
+                              Real{got} <= Real{T(as_double(exact + allowed))};
+      return is_rounded ? 0 : wrong;
+    } else {
+      return as_double(std::fabs(Real{got} - exact) / allowed);
+    }
+  }
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const ExpertSumNumbers<T> numbers(problem);
+    const std::size_t n = problem.cols(), slots = numbers.slots;
+    Worst worst;
+    for (std::size_t at = 0; at < numbers.tokens * n; ++at) {
+      const std::size_t token = at / n, i = at % n;
+      Sum sum, magnitude;
+      bool has_nan = false, has_infinity = false;
+      const auto add = [&](Real term) {
+        has_nan = has_nan || std::isnan(term);
+        has_infinity = has_infinity || std::isinf(term);
+        sum.add(term);
+        magnitude.add(std::fabs(term));
+      };
+      for (std::size_t entry = token * slots; entry < (token + 1) * slots; ++entry) {
+        const Real weight = numbers.weights.empty() ? Real{1} : Real{numbers.weights[entry]};
+        add(weight * Real{A(numbers.x[entry * n + i])});
+      }
+      if (!numbers.add.empty()) add(Real{A(numbers.add[at])});
+      const T got = from_bits<T>(static_cast<BitsOf<T>>(bits[at]));
+      if (has_nan) {
+        worst.see(std::isnan(Real{A(got)}) ? 0 : wrong, bound);
+      } else if (!has_infinity && magnitude.value() < std::numeric_limits<A>::max() / 2) {
+        const Real tiny = Real{std::numeric_limits<A>::denorm_min()}, count = static_cast<Real>(slots);
+        worst.see(error(sum.value(), (count + 1) * unit<A> * magnitude.value() + count * tiny, got), bound);
+      }
     }
     return worst.judgement;
   }

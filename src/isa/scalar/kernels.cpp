@@ -6,6 +6,7 @@
 #include "isa/scalar/attention_backward.hpp"
 #include "isa/scalar/dot.hpp"
 #include "isa/scalar/exp.hpp"
+#include "isa/scalar/expert_sum.hpp"
 #include "isa/scalar/int8_attention.hpp"
 #include "isa/scalar/linear.hpp"
 #include "isa/scalar/norm.hpp"

@@ -9,6 +9,7 @@
 #include "kernels/dot_rows.hpp"
 #include "kernels/exp.hpp"
 #include "kernels/exp_sum.hpp"
+#include "kernels/expert_sum.hpp"
 #include "kernels/scale.hpp"
 
 #define RAPT_FAMILY_dot(kernel) kernel

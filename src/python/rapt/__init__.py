@@ -24,6 +24,7 @@ prepare(function, ...) checks the arguments of a call once, for many runs over t
 """
 
 from ._attention import Gradients, attention, attention_backward, pack_keys
+from ._experts import ExpertLists, PackedExperts, expert_lists, expert_sum, linear_experts, pack_experts
 from ._gated import gated, gated_backward
 from ._isa import bits_version, force_isa, isa, isa_status, isas, kernel_isa, version
 from ._linear import (
@@ -60,7 +61,9 @@ from ._vectors import (
 )
 
 __all__ = [
+    "ExpertLists",
     "Gradients",
+    "PackedExperts",
     "PackedWeights",
     "Prepared",
     "argmax",
@@ -73,6 +76,8 @@ __all__ = [
     "dot_rows",
     "exp",
     "exp_sum",
+    "expert_lists",
+    "expert_sum",
     "force_isa",
     "gated",
     "gated_backward",
@@ -87,9 +92,11 @@ __all__ = [
     "layer_norm",
     "layer_norm_backward",
     "linear",
+    "linear_experts",
     "log_softmax",
     "logsumexp",
     "pack_blocks",
+    "pack_experts",
     "pack_keys",
     "pack_quantized",
     "pack_weights",

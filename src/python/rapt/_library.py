@@ -201,6 +201,32 @@ class LinearOptions(_Options):
     ]
 
 
+class ExpertOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("experts", c_size_t),
+        ("offsets", c_void_p),
+        ("w_stride", c_ssize_t),
+        ("bias_stride", c_ssize_t),
+    ]
+
+
+class ExpertSumOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("tokens", c_size_t),
+        ("top_k", c_size_t),
+        ("cols", c_size_t),
+        ("x_stride", c_ssize_t),
+        ("y_stride", c_ssize_t),
+        ("weights", c_void_p),
+        ("weights_stride", c_ssize_t),
+        ("add", c_void_p),
+        ("add_stride", c_ssize_t),
+    ]
+
+
 class RopeOptions(_Options):
     _fields_ = [
         ("size", c_size_t),
@@ -423,6 +449,15 @@ _declare(
     c_void_p,
 )
 _declare("linear_packed_rows", c_int, c_void_p, c_size_t, c_void_p, c_size_t, _LINEAR, c_void_p, c_int, c_ssize_t)
+_EXPERTS = ctypes.POINTER(ExpertOptions)
+_declare("linear_experts", c_int, c_void_p, c_void_p, c_void_p, _LINEAR, _EXPERTS, c_void_p, c_size_t)
+_declare("linear_experts_workspace", c_int, _LINEAR, _SIZE)
+_declare("linear_experts_tasks", c_int, _LINEAR, _EXPERTS, _SIZE)
+_declare(
+    "linear_experts_run", c_int, c_void_p, c_void_p, c_void_p, _LINEAR, _EXPERTS, c_size_t, c_size_t, c_void_p, c_size_t
+)
+_declare("expert_lists", c_int, c_void_p, c_ssize_t, c_size_t, c_size_t, c_size_t, c_void_p, c_void_p, c_void_p)
+_declare("expert_sum", c_int, c_void_p, c_void_p, ctypes.POINTER(ExpertSumOptions))
 _declare("quantize_rows", c_int, c_void_p, c_int, c_ssize_t, c_size_t, c_size_t, c_size_t, c_int, c_void_p, c_void_p)
 _declare(
     "dequantize_rows",
