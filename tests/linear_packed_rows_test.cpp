@@ -253,9 +253,9 @@ TEST_CASE("bad arguments") {
   for (const rapt_type type : {RAPT_F64, RAPT_I8, RAPT_Q8_0})
     refuses(RAPT_BAD_TYPE, [&](Call &c) { c.y_type = type; });
   const std::size_t past[] = {0, layer.o.out_features, 0}, far[] = {0, 0, SIZE_MAX};
-  refuses(RAPT_BAD_SIZE, [&](Call &c) { c.rows = past; });
-  refuses(RAPT_BAD_SIZE, [&](Call &c) { c.rows = far; });
-  refuses(RAPT_BAD_SIZE, [&](Call &c) { c.rows = nullptr, c.count = layer.o.out_features + 1; });
+  refuses(RAPT_BAD_ROWS, [&](Call &c) { c.rows = past; });
+  refuses(RAPT_BAD_ROWS, [&](Call &c) { c.rows = far; });
+  refuses(RAPT_BAD_ROWS, [&](Call &c) { c.rows = nullptr, c.count = layer.o.out_features + 1; });
   refuses(RAPT_BAD_SIZE, [&](Call &c) { c.count = SIZE_MAX / 2; });
   refuses(RAPT_BAD_OVERLAP, [&](Call &c) { c.y = const_cast<std::size_t *>(rows); });
   refuses(RAPT_BAD_OVERLAP, [&](Call &c) { c.y = const_cast<unsigned char *>(layer.packed.data() + 64); });

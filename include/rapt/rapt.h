@@ -210,7 +210,8 @@ enum rapt_status {
   RAPT_BAD_EXPERT_STRIDE,    /**< w_stride of experts is negative, misaligned, too small, or missing */
   RAPT_BAD_IDS,              /**< ids is null, or one is not the number of an expert */
   RAPT_BAD_IDS_STRIDE,       /**< ids_stride is smaller than a row */
-  RAPT_BAD_WEIGHTS_STRIDE    /**< weights_stride is smaller than top_k, or set without weights */
+  RAPT_BAD_WEIGHTS_STRIDE,   /**< weights_stride is smaller than top_k, or set without weights */
+  RAPT_BAD_ROWS              /**< a number in rows is no output, or without rows, count is above out_features */
 };
 typedef enum rapt_status rapt_status;
 
@@ -1440,7 +1441,7 @@ RAPT_API rapt_status rapt_linear_unpack(const void *packed, size_t packed_size, 
 
 /** Turns outputs of packed weights into numbers, so that an embedding and the linear layer that shares its weights need
  * them once. Row i of y, of in_features elements, has the numbers of output rows[i]. rows has `count` entries, in any order
- * and as often as one likes; null: i. One that is no output is RAPT_BAD_SIZE, and nothing is written.
+ * and as often as one likes; null: i. One that is no output is RAPT_BAD_ROWS, and nothing is written.
  *
  * Elements of floats are those that were packed. Others are what rapt_dequantize_rows() makes of the same integers, scales,
  * zeros, offsets and codebook: float(q - zero) * scale + offset, each operation rounded to f32. For blocks of a file these

@@ -588,14 +588,14 @@ rapt_status rapt_linear_packed_rows(const void *packed, size_t packed_size, cons
     const PackedHeader header = PackedHeader::stored_at(packed);
     if (packed_size < header.length) return RAPT_BAD_PACKED;
     if (!y) return RAPT_BAD_Y;
-    if (!rows && count > o.out_features) return RAPT_BAD_SIZE;
+    if (!rows && count > o.out_features) return RAPT_BAD_ROWS;
     ListedRows writes(y, {y_stride, 1}, count, nullptr, 1, o.in_features, size_of(type));
     ListedRows list(rows, count, sizeof *rows);
     if (!writes.measure() || !list.measure()) return RAPT_BAD_SIZE;
     if (writes.whole().overlaps(packed, header.length) || writes.whole().overlaps(list.whole()))
       return RAPT_BAD_OVERLAP;
     for (std::size_t i = 0; rows && i < count; ++i) {
-      if (rows[i] >= o.out_features) return RAPT_BAD_SIZE;
+      if (rows[i] >= o.out_features) return RAPT_BAD_ROWS;
     }
     with_any_element(type, [&](auto of_y) {
       using Y = typename decltype(of_y)::type;

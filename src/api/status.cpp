@@ -250,6 +250,8 @@ const char *text_of(rapt_status status) {
       return "ids_stride is smaller than top_k";
     case RAPT_BAD_WEIGHTS_STRIDE:
       return "options->weights_stride is smaller than top_k, or set without weights";
+    case RAPT_BAD_ROWS:
+      return "a number in rows is not below options->out_features, or count is above it without rows";
   }
   return nullptr;
 }
