@@ -28,6 +28,7 @@ struct Sizes {
     const double count = static_cast<double>(n);
     return {{"n", count},
             {"cols", count},
+            {"top_k", count},
             {"in_features", count},
             {"keys", count},
             {"kv_len", count},
@@ -153,6 +154,7 @@ const Bound gelu_tanh = [](const Sizes &s) { return gelu_tanh_bound * (1 + s.v /
 const Bound gelu_tanh_backward = [](const Sizes &s) { return gelu_tanh_backward_bound * (1 + s.v / 2); };
 const Bound rms_norm = [](const Sizes &s) { return dot_bound<float>(s.n) / 2 + 6; };
 const Bound attention = [](const Sizes &s) { return attention_of(s).out; };
+const Bound expert_sum = [](const Sizes &s) { return expert_sum_bound(static_cast<double>(s.n)); };
 const Bound softmax_backward = [](const Sizes &s) { return softmax_backward_worst_bound<float>(s.n); };
 
 const std::vector<Row> readme = {
@@ -198,6 +200,7 @@ const std::vector<Row> accuracy = {
      "next to the rounded x",
      {[](const Sizes &s) { return quantized_linear_bound(s.n, 64, RAPT_ARITHMETIC_F32); },
       [](const Sizes &s) { return quantized_linear_bound(s.n, 64, RAPT_ARITHMETIC_I8); }}},
+    {"expert_sum", "error ≤ @ · 2⁻²⁴ · (Σ|weight·x| + |add|) and @", {expert_sum, any()}},
     {"rms_norm", "error ≤ @ · 2⁻²⁴ · |y| +@, D = @ (f64:@", {rms_norm, any(), dot_of<float>, any()}},
     {"rope",
      "a sine or cosine s: @ · 2⁻²⁴ · |s| + t (f64: @ · 2⁻⁵³), t = @ · |angle|; a turned pair: @ · 2⁻²⁴ · √(a² + b²) + t "

@@ -245,4 +245,7 @@ long double gradient_bound(const oracle::Sum &sum) {
          lowest * sum.unweighted + smallest * sum.lost;
 }
 
+// Of expert_sum, in units of the sum of magnitudes: a rounding for each row, and one for what is added.
+constexpr double expert_sum_bound(double top_k) { return top_k + 1; }
+
 }  // namespace rapt::test

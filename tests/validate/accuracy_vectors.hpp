@@ -379,8 +379,9 @@ struct ExpertSumAccuracy {
       if (has_nan) {
         worst.see(std::isnan(Real{A(got)}) ? 0 : wrong, bound);
       } else if (!has_infinity && magnitude.value() < std::numeric_limits<A>::max() / 2) {
-        const Real tiny = Real{std::numeric_limits<A>::denorm_min()}, count = static_cast<Real>(slots);
-        worst.see(error(sum.value(), (count + 1) * unit<A> * magnitude.value() + count * tiny, got), bound);
+        const Real tiny = Real{std::numeric_limits<A>::denorm_min()}, count = static_cast<Real>(slots),
+                   units = Real{expert_sum_bound(static_cast<double>(slots))};
+        worst.see(error(sum.value(), units * unit<A> * magnitude.value() + count * tiny, got), bound);
       }
     }
     return worst.judgement;
