@@ -11,12 +11,12 @@
 #include "api/strided.hpp"
 #include "api/strides.hpp"
 #include "api/tasks.hpp"
+#include "api/write_packed_rows.hpp"
 #include "call/element.hpp"
 #include "call/linear_call.hpp"
 #include "call/packed_file_blocks.hpp"
 #include "call/packed_header.hpp"
 #include "call/packed_quantized.hpp"
-#include "call/packed_rows.hpp"
 #include "call/packed_weights.hpp"
 #include "call/quantized_weights.hpp"
 #include "call/unpacked_weights.hpp"
@@ -599,21 +599,7 @@ rapt_status rapt_linear_packed_rows(const void *packed, size_t packed_size, cons
     }
     with_any_element(type, [&](auto of_y) {
       using Y = typename decltype(of_y)::type;
-      Y *const to = static_cast<Y *>(y);
-      const auto each = [&](auto write) {
-        for (std::size_t i = 0; i < count; ++i)
-          write(rows ? rows[i] : i, to + static_cast<std::ptrdiff_t>(i) * y_stride);
-      };
-      if (is_quantized(o.w_type)) {
-        const NumbersOfOutputs numbers(o, packed);
-        return each([&](std::size_t output, Y *row) { numbers.write(output, row); });
-      }
-      with_element<Arithmetic<Y>>(o.w_type, [&](auto of_w) {
-        using E = typename decltype(of_w)::type;
-        each([&](std::size_t output, Y *row) {
-          numbers_of_output<E>(static_cast<const char *>(packed) + sizeof header, output, o.in_features, row);
-        });
-      });
+      write_packed_rows(o, packed, rows, count, static_cast<Y *>(y), y_stride);
     });
     return RAPT_OK;
   });
