@@ -41,7 +41,8 @@ struct Packing {
 bool is_packable(Tensor t);
 std::optional<Packing> packing_of(Tensor t);
 
-// Whether the memory of t, or of the tensor that t is a view of, has packed weights: only MUL_MAT and MUL_MAT_ID read them.
+// Whether the memory of t, or of the tensor that t is a view of, has packed weights: only MUL_MAT, MUL_MAT_ID and
+// GET_ROWS read them.
 bool is_packed(Tensor t);
 
 // The options of a layer with the weights t, which are not packed: types, features and arithmetic.

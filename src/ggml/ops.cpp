@@ -72,11 +72,12 @@ bool knows_params(Tensor t, int params) {
   return true;
 }
 
-// Packed weights are read by linear layers only, and as a whole.
+// Packed weights are read by linear layers, as a whole, and row by row.
 bool reads_plain_memory(Tensor op) {
-  const bool is_linear = op->op == GGML_OP_MUL_MAT || op->op == GGML_OP_MUL_MAT_ID;
+  const bool takes_packed =
+      op->op == GGML_OP_MUL_MAT || op->op == GGML_OP_MUL_MAT_ID || op->op == GGML_OP_GET_ROWS;
   for (const ggml_tensor *const &source : op->src) {
-    if (source && is_packed(source) && !(is_linear && &source == &op->src[0])) return false;
+    if (source && is_packed(source) && !(takes_packed && &source == &op->src[0])) return false;
   }
   return !is_packed(op);
 }

@@ -1,6 +1,7 @@
 // Rows that move: GET_ROWS, SET_ROWS, CPY, CONT, CONCAT, REPEAT, PAD and FILL.
 #include "ggml/buffer.hpp"
 #include "ggml/ops.hpp"
+#include "ggml/pack.hpp"
 #include "ggml/unpacked.hpp"
 
 namespace rapt_ggml {
@@ -43,16 +44,25 @@ std::size_t row_number(Tensor ids, const std::byte *p, std::int64_t limit) {
 
 bool supports_get_rows(Tensor op) {
   const Tensor from = op->src[0], ids = op->src[1];
-  return ids->type == GGML_TYPE_I32 && converts(from->type, op->type) && has_dense_rows(from) &&
-         has_dense_rows(op);
+  if (ids->type != GGML_TYPE_I32 || !has_dense_rows(op)) return false;
+  // The rows of a view are somewhere else in packed weights. Those that have lost their blocks have other numbers.
+  if (is_packed(from)) return !from->view_src && float_type(op->type) && can_unpack_to_file(from);
+  return converts(from->type, op->type) && has_dense_rows(from);
 }
 
 void get_rows(Graph &graph, Tensor op) {
   const Tensor from = op->src[0], ids = op->src[1];
+  const std::optional<Packing> packing = is_packed(from) ? packing_of(from) : std::nullopt;
   graph.engine.each(row_count(op), element_count(op), [&](std::size_t r) {
     const auto [i1, i2, i3] = place_of_row(op, r);
     const std::size_t id =
         row_number(ids, bytes_of(ids) + i1 * ids->nb[0] + i2 * ids->nb[1] + i3 * ids->nb[2], from->ne[1]);
+    if (packing) {
+      const std::byte *const packed = bytes_of(from) + (i3 * extent(from, 2) + i2) * packing->matrix_bytes;
+      must(rapt_linear_packed_rows(packed, packing->matrix_bytes, &id, 1, &packing->options, row_of(op, r),
+                                   *float_type(op->type), 0));
+      return;
+    }
     convert(from->type, row_at(from, {id, i2, i3}), op->type, row_of(op, r), extent(op, 0));
   });
 }
