@@ -781,7 +781,7 @@ rapt_status linear_packed_rows(std::span<const std::byte> packed, std::span<cons
                                const rapt_linear_options &options, Rows<Y> y) {
   if (y.rows != outputs.size() || y.cols != options.in_features) return RAPT_BAD_SIZE;
   return rapt_linear_packed_rows(packed.data(), packed.size(), outputs.data(), outputs.size(), &options,
-                                 y.data, type_of<Y>, y.stride);
+                                 y.data, detail::type_of<Y>, y.stride);
 }
 
 /// y = x W^T + bias, as rapt_linear(). The workspace has linear_workspace() bytes.
