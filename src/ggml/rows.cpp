@@ -1,7 +1,6 @@
 // Rows that move: GET_ROWS, SET_ROWS, CPY, CONT, CONCAT, REPEAT, PAD and FILL.
 #include "ggml/buffer.hpp"
 #include "ggml/ops.hpp"
-#include "ggml/pack.hpp"
 #include "ggml/unpacked.hpp"
 
 namespace rapt_ggml {
@@ -45,8 +44,8 @@ std::size_t row_number(Tensor ids, const std::byte *p, std::int64_t limit) {
 bool supports_get_rows(Tensor op) {
   const Tensor from = op->src[0], ids = op->src[1];
   if (ids->type != GGML_TYPE_I32 || !has_dense_rows(op)) return false;
-  // The rows of a view are somewhere else in packed weights. Those that have lost their blocks have other numbers.
-  if (is_packed(from)) return !from->view_src && float_type(op->type) && can_unpack_to_file(from);
+  // The rows of a view are somewhere else in packed weights. Those that the host decodes are rounded there.
+  if (is_packed(from)) return !from->view_src && float_type(op->type) && can_decode(from->type);
   return converts(from->type, op->type) && has_dense_rows(from);
 }
 
