@@ -211,7 +211,7 @@ enum rapt_status {
   RAPT_BAD_IDS,              /**< ids is null, or one is not the number of an expert */
   RAPT_BAD_IDS_STRIDE,       /**< ids_stride is smaller than a row */
   RAPT_BAD_WEIGHTS_STRIDE,   /**< weights_stride is smaller than top_k, or set without weights */
-  RAPT_BAD_ROWS              /**< a number in rows is no output, or without rows, count is above out_features */
+  RAPT_BAD_ROWS /**< a number in rows is no output, or without rows, count is above out_features */
 };
 typedef enum rapt_status rapt_status;
 
@@ -1452,6 +1452,29 @@ RAPT_API rapt_status rapt_linear_unpack(const void *packed, size_t packed_size, 
 RAPT_API rapt_status rapt_linear_packed_rows(const void *packed, size_t packed_size, const size_t *rows,
                                              size_t count, const rapt_linear_options *options, void *y,
                                              rapt_type y_type, ptrdiff_t y_stride /* 0: in_features */);
+
+/** How files hold 4-bit integers in words of 32 bits. N is out_features; nibble 0 has the lowest bits. */
+enum rapt_word_format {
+  /** qweight [in_features / 8][N]: 8 inputs of an output. qzeros [groups][N / 8] has zero - 1. */
+  RAPT_WORDS_GPTQ = 0,
+  RAPT_WORDS_GPTQ_V2, /**< the same, but qzeros has the zero */
+  RAPT_WORDS_AWQ /**< qweight [in_features][N / 8], qzeros [groups][N / 8]: nibbles have outputs 0 2 4 6 1 3 5 7 */
+};
+typedef enum rapt_word_format rapt_word_format;
+
+/** Packs weights as files of GPTQ and AWQ have them, without a transposition: the result is that of rapt_linear_pack() for
+ * the same integers, scales and zeros. Scales are [groups][out_features] of w_scale_type. The options are the layer's, with
+ * RAPT_U4, and null pointers of arrays; format is one of rapt_word_format. packed_size is at least what rapt_linear_packed_length() says for options in which
+ * w_scales and w_zeros are set. in_features and out_features are multiples of 8, else RAPT_BAD_SHAPE.
+ *
+ * g_idx [in_features] has the group of each input, and may be null: k / scale_group. If it is out of order (desc_act),
+ * inputs are sorted by it: input k of the packed layer is input order[k] of the file, so x must have its columns in that
+ * order, too. order gets in_features numbers, and is null without g_idx. A g_idx that gives a group another number of
+ * inputs than scale_group is RAPT_BAD_SCALE_GROUP; order then has no meaning. Arrays that are written overlap nothing. */
+RAPT_API rapt_status rapt_linear_pack_words(const int32_t *qweight, const int32_t *qzeros, const void *scales,
+                                            const int32_t *g_idx, int format,
+                                            const rapt_linear_options *options, void *packed,
+                                            size_t packed_size, size_t *order);
 
 /** Rounds rows to integers. x [rows][inputs] of f32, f16 or bf16 becomes q [rows][inputs] of RAPT_I8, or of
  * RAPT_I4 with (inputs + 1) / 2 bytes a row. `group` adjacent inputs of a row share a scale, the last of them

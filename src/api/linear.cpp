@@ -18,6 +18,7 @@
 #include "call/packed_header.hpp"
 #include "call/packed_quantized.hpp"
 #include "call/packed_weights.hpp"
+#include "call/packed_words.hpp"
 #include "call/quantized_weights.hpp"
 #include "call/unpacked_weights.hpp"
 #include "dispatch/dispatch.hpp"
@@ -601,6 +602,53 @@ rapt_status rapt_linear_packed_rows(const void *packed, size_t packed_size, cons
       using Y = typename decltype(of_y)::type;
       write_packed_rows(o, packed, rows, count, static_cast<Y *>(y), y_stride);
     });
+    return RAPT_OK;
+  });
+}
+
+rapt_status rapt_linear_pack_words(const int32_t *qweight, const int32_t *qzeros, const void *scales,
+                                   const int32_t *g_idx, int format, const rapt_linear_options *options,
+                                   void *packed, size_t packed_size, size_t *order) {
+  return in_default_mode([&] {
+    rapt_linear_options given, o;
+    if (!options) return RAPT_BAD_OPTIONS;
+    rapt_status status = read_options(options, given);
+    if (status != RAPT_OK) return status;
+    if (given.w_scales) return RAPT_BAD_W_SCALES;
+    if (given.w_zeros) return RAPT_BAD_W_ZEROS;
+    if (given.w_offsets) return RAPT_BAD_W_OFFSETS;
+    if (given.w_codebook) return RAPT_BAD_W_CODEBOOK;
+    if (number_of(given.w_type) != RAPT_U4 || format < RAPT_WORDS_GPTQ || format > RAPT_WORDS_AWQ)
+      return RAPT_BAD_TYPE;
+    if (!qweight) return RAPT_BAD_W;
+    if (!scales) return RAPT_BAD_W_SCALES;
+    if (!qzeros) return RAPT_BAD_W_ZEROS;
+    given.w_scales = scales;
+    given.w_zeros = reinterpret_cast<const std::uint8_t *>(qzeros);  // says that there are zeros
+    given.size = sizeof given;
+    status = read_and_resolve(&given, o, Reads::weights_to_pack);
+    if (status != RAPT_OK) return status;
+    if (o.in_features % 8 != 0 || o.out_features % 8 != 0) return RAPT_BAD_SHAPE;
+    if ((g_idx != nullptr) != (order != nullptr)) return RAPT_BAD_OUT;
+    const PackedHeader header = header_of(o);
+    if (!packed || packed_size < header.length) return RAPT_BAD_PACKED;
+    const std::size_t groups = scale_groups(o), scale_size = QuantizedWeights(o, nullptr).scale_size();
+    ListedRows arrays[] = {{qweight, o.in_features / 8 * o.out_features, sizeof *qweight},
+                           {qzeros, groups * (o.out_features / 8), sizeof *qzeros},
+                           {scales, groups * o.out_features, scale_size},
+                           {g_idx, o.in_features, sizeof *g_idx},
+                           {order, o.in_features, sizeof *order}};
+    for (ListedRows &array : arrays) {
+      if (!array.measure()) return RAPT_BAD_SIZE;
+      if (array.whole().overlaps(packed, header.length)) return RAPT_BAD_OVERLAP;
+    }
+    for (const ListedRows &array : arrays) {
+      if (order && &array != &arrays[4] && array.whole().overlaps(arrays[4].whole())) return RAPT_BAD_OVERLAP;
+    }
+    if (order && !sort_by_group(g_idx, o.in_features, o.scale_group ? o.scale_group : o.in_features, order))
+      return RAPT_BAD_SCALE_GROUP;
+    std::memcpy(packed, &header, sizeof header);
+    pack_words(o, {format, o.in_features, o.out_features, qweight, qzeros}, order, packed);
     return RAPT_OK;
   });
 }
