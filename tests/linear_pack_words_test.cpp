@@ -166,8 +166,13 @@ TEST_CASE("uneven groups") {
   std::fill(file.g_idx.begin() + 15, file.g_idx.end(), 1);
   Bytes packed(file.length());
   CHECK(file.pack(packed) == RAPT_BAD_SCALE_GROUP);
-  file.g_idx[15] = 0;
+  file.g_idx.assign(32, 1);
+  std::fill(file.g_idx.begin() + 1, file.g_idx.begin() + 18, 0);
+  CHECK(file.pack(packed) == RAPT_BAD_SCALE_GROUP);
+  file.g_idx[17] = 1;
   CHECK(file.pack(packed) == RAPT_OK);
+  CHECK(file.order[0] == 1);
+  CHECK(file.order[16] == 0);
 }
 
 }  // namespace
