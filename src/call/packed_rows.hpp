@@ -18,8 +18,11 @@ template <class E>
 void copy_weights(const E *packed, std::size_t output, std::size_t first, std::size_t count,
                   std::size_t in_features, E *to) {
   constexpr std::size_t group = packed_group<E>;
+  constexpr std::size_t ahead =
+      32;  // inputs; a row's lines are too far apart for what the CPU does by itself
   const E *from = packed + packed_weight_offset<E>(output, first, in_features);
   for (std::size_t k = 0; k < count; k += group, from += group * linear_block) {
+    __builtin_prefetch(from + ahead * linear_block);
     for (std::size_t j = 0; j < group && k + j < count; ++j) to[k + j] = from[j];
   }
 }
@@ -28,6 +31,7 @@ void copy_weights(const E *packed, std::size_t output, std::size_t first, std::s
 template <unsigned bits>
 void copy_codes(const std::uint8_t *words, std::size_t count, std::uint8_t *to) {
   constexpr CodeUnit unit = CodeUnit::of(bits);
+  constexpr std::size_t units_ahead = 128 / unit.inputs;
   constexpr std::uint32_t each_byte = 0x01010101, quads_of_plane = 8 / unit.low;
   const auto word = [&](std::size_t plane) {
     std::uint32_t four;
@@ -35,6 +39,8 @@ void copy_codes(const std::uint8_t *words, std::size_t count, std::uint8_t *to) 
     return four;
   };
   for (std::size_t k = 0; k < count; k += unit.inputs, words += unit.bytes()) {
+    for (std::size_t plane = 0; plane < unit.planes; ++plane)
+      __builtin_prefetch(words + units_ahead * unit.bytes() + plane * CodeUnit::plane);
     for (unsigned quad = 0; quad < unit.inputs / 4; ++quad) {
       std::uint32_t codes = word(quad / quads_of_plane) >> unit.low * (quad % quads_of_plane) &
                             ((1U << unit.low) - 1) * each_byte;
