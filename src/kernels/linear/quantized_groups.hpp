@@ -68,6 +68,7 @@ class QuantizedGroups {
       } else {
         if (weights_.has_scales()) terms_.scales = {weights_.packed_scales(output, g), weights_.scale_type()};
         terms_.scales.scale_of = weights_.scale_of();
+        terms_.scales.are_shared = weights_.shares_scales();
         // Tiles of many rows would turn the same bytes into numbers again.
         if (weights_.scale_of() != rapt::ScaleOf::d && rows > rapt::LinearTasks::few_rows)
           widen_scales(inputs);
