@@ -459,7 +459,6 @@ class LinearCall final : public Call {
     limits.past("arithmetic", o_.arithmetic, RAPT_BAD_ARITHMETIC, {4, -1, 99});
     if (!quantized || is_f8(w_type_))
       limits.past("arithmetic", o_.arithmetic, RAPT_BAD_ARITHMETIC, {RAPT_ARITHMETIC_I8});
-    if (is_f8(w_type_) && !is_short()) limits.past("x_type", o_.x_type, RAPT_BAD_ARITHMETIC, {RAPT_I8});
     if (in_f64 || x_is_i8_)
       limits.past("arithmetic", o_.arithmetic, RAPT_BAD_ARITHMETIC, {RAPT_ARITHMETIC_F32});
     const bool is_bf16 = operand("x").element == Element::bf16 && w_type_ == RAPT_BF16;
