@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "calls/quantized_values.hpp"
+#include "oracle/f8.hpp"
 #include "oracle/file_blocks.hpp"
 #include "rapt/rapt.h"
 #include "support/effort.hpp"
@@ -133,6 +134,42 @@ struct Integers : Layer {
   std::vector<float> codebook;
 };
 
+// Numbers of 8 bits, some of whose outputs share scales.
+struct Numbers8 : Layer {
+  Numbers8(Random &random, rapt_type type) {
+    o.size = sizeof o;
+    o.w_type = type;
+    o.in_features = 1 + random.below(300), o.out_features = 1 + random.below(300);
+    o.scale_group = random.one_of<std::size_t>({0, 16, 128});
+    o.outputs_per_scale = random.one_of<std::size_t>({0, 1, 64, 128, SIZE_MAX});
+    groups = o.scale_group ? (o.in_features + o.scale_group - 1) / o.scale_group : 1;
+    for (std::size_t i = 0; i < (row_of(o.out_features - 1) + 1) * groups; ++i)
+      scales.push_back(static_cast<float>(random.gaussian()));
+    w = random_bytes(random, o.out_features * o.in_features);
+    o.w_scales = scales.data();
+    pack(w.data());
+  }
+  std::size_t row_of(std::size_t n) const {
+    return o.outputs_per_scale <= 1 ? n : o.outputs_per_scale == SIZE_MAX ? 0 : n / o.outputs_per_scale;
+  }
+  Bytes expected(std::size_t n, rapt_type y_type) const override {
+    std::vector<float> numbers;
+    for (std::size_t k = 0; k < o.in_features; ++k) {
+      const std::size_t g = o.scale_group ? k / o.scale_group : 0;
+      const int code = w[n * o.in_features + k];
+      numbers.push_back(
+          (o.w_type == RAPT_F8_E4M3 ? oracle::number_of_e4m3(code) : oracle::number_of_e5m2(code)) *
+          scales[row_of(n) * groups + g]);
+    }
+    Bytes y(o.in_features * size_of_number(y_type));
+    narrow(y_type, numbers.data(), y.data(), o.in_features);
+    return y;
+  }
+  std::size_t groups;
+  Bytes w;
+  std::vector<float> scales;
+};
+
 struct Blocks : Layer {
   Blocks(Random &random, WeightType type) : file(file_type_of(type)), size(oracle::size_of_block(file)) {
     o.size = sizeof o;
@@ -200,6 +237,7 @@ TEST_CASE("rows of packed weights are the numbers of the plain ones") {
     for (const rapt_type type : {RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16})
       check(random, Floats(random, type));
     for (const rapt_type type : {RAPT_I8, RAPT_I4, RAPT_U4}) check(random, Integers(random, type));
+    for (const rapt_type type : {RAPT_F8_E4M3, RAPT_F8_E5M2}) check(random, Numbers8(random, type));
   }
 }
 

@@ -173,9 +173,9 @@ enum rapt_status {
   RAPT_BAD_ADD, /**< a field of add without add, add_stride smaller than a row, or add is y in lists of experts */
   RAPT_BAD_PACKED, /**< packed is null, too small, damaged, another layer's; first_output no multiple of 64 */
   RAPT_BAD_SCALE_GROUP, /**< scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
-  RAPT_BAD_W_SCALES,    /**< w_scales or w_scale_type do not go with the types, or with packed weights */
-  RAPT_BAD_W_ZEROS,     /**< w_zeros for weights other than u4, with a codebook, or packed weights */
-  RAPT_BAD_W_OFFSETS,   /**< w_offsets for float weights, or with packed weights */
+  RAPT_BAD_W_SCALES, /**< w_scales, w_scale_type or outputs_per_scale do not go with the types, or packed weights */
+  RAPT_BAD_W_ZEROS,    /**< w_zeros for weights other than u4, with a codebook, or packed weights */
+  RAPT_BAD_W_OFFSETS,  /**< w_offsets for float weights, or with packed weights */
   RAPT_BAD_W_CODEBOOK, /**< w_codebook for other weights than u4, with packed ones, or of no integers in I8 */
   RAPT_BAD_X_SCALES,   /**< x_scales missing for x of i8, or set for another type */
   RAPT_BAD_X_GROUP,    /**< x_group is no multiple of the scale group, or set in F32 */
@@ -304,7 +304,11 @@ enum rapt_type {
   RAPT_IQ4_NL, /**< 32 inputs in 18 bytes */
   RAPT_IQ4_XS, /**< 256 inputs in 136 bytes */
   RAPT_MXFP4,  /**< 32 inputs in 17 bytes */
-  RAPT_NVFP4   /**< 64 inputs in 36 bytes */
+  RAPT_NVFP4,  /**< 64 inputs in 36 bytes */
+
+  /* Numbers of 8 bits: only weights of linear layers. */
+  RAPT_F8_E4M3, /**< float8_e4m3fn: up to 448, without infinities; 0x7f and 0xff are NaN */
+  RAPT_F8_E5M2  /**< float8_e5m2: the upper half of a binary16 */
 };
 typedef enum rapt_type rapt_type;
 
@@ -1216,7 +1220,7 @@ typedef struct rapt_matrix_strides {
  *   for each group:  p = 0;  for each input k of the group:  p = fma(x[k], w[k], p)
  *                    t = t + p
  *   t = t + 0
- *   t = t + bias, t * row_scale, t + add; each is rounded, and each is left out if it is not given
+ *   t = t * output_scale, t + bias, t * row_scale, t + add; each is rounded, and each is left out if it is not given
  * ~~~
  *
  * In RAPT_ARITHMETIC_BF16, the default where x and w are bf16, a group has 32 inputs. p is the sum of a chain
@@ -1224,7 +1228,7 @@ typedef struct rapt_matrix_strides {
  * as 0, and results that are tiny after rounding become 0. RAPT_ARITHMETIC_F32 is the other choice, and the
  * only one of other types.
  *
- * So up to 512 inputs the sum of F32 is one chain. t is never -0 before the bias. rapt_dot() and rapt_dot_rows() add in
+ * So up to 512 inputs the sum of F32 is one chain. t is never -0 after t + 0. rapt_dot() and rapt_dot_rows() add in
  * another order and have other bits of the same products: use one of the two for queries alone and in batches.
  * Nothing else changes a bit:
  * not the number of rows, not the tasks, not packing, not the instruction set. A row alone has the bits that
@@ -1254,8 +1258,27 @@ typedef struct rapt_matrix_strides {
  * the integers xq[k] and scales xs that rapt_quantize_rows gives for RAPT_I8 and groups of x_group inputs. x
  * may also have RAPT_I8 and x_scales: it is that function's result, whose arithmetic is I8.
  *
- * Blocks of files. w may have a type from RAPT_Q8_0 on. Then a row of w is in_features / n blocks of n inputs, as they lie in
- * a GGUF file, and w_strides are {bytes, 1}; {0, 0} is rows without gaps. rapt_linear_pack() takes them as they are, and
+ * Numbers of 8 bits. w may have RAPT_F8_E4M3 or RAPT_F8_E5M2, OCP's formats as safetensors have them. Input k of an
+ * output is the number scale * f8(q[k]), where q[k] is the byte in w, and a line has f8(q[k]), which is exact in f32,
+ * in place of q[k] - zero:
+ *
+ * ~~~
+ *   type      sign, exponent, mantissa   bias   largest   smallest   NaN; infinite
+ *   F8_E4M3   1, 4, 3 bits               7      448       2^-9       0x7f, 0xff; none
+ *   F8_E5M2   1, 5, 2 bits               15     57344     2^-16      0x7d to 0x7f, 0xfd to 0xff; 0x7c, 0xfc
+ * ~~~
+ *
+ * They have no zeros and no codebook, and no arithmetic but F32: RAPT_ARITHMETIC_I8, and x of RAPT_I8, are
+ * RAPT_BAD_ARITHMETIC.
+ *
+ * Outputs that share scales. With outputs_per_scale of 128, outputs 128 j to 128 j + 127 of the layer have row j of
+ * w_scales, which is contiguous [(out_features + 127) / 128][groups]. With a scale_group of 128 that is a scale for each
+ * block of 128 by 128. SIZE_MAX is one row for all outputs. Zeros and offsets stay [out_features][groups]. Results have
+ * the bits that they have with each output's scales in an array. It goes with integers and numbers of 8 bits. For other
+ * weights, without w_scales, or with another number, it is RAPT_BAD_W_SCALES.
+ *
+ * Blocks of files. w may have a type from RAPT_Q8_0 to RAPT_NVFP4. Then a row of w is in_features / n blocks of n
+ * inputs, as they lie in a GGUF file, and w_strides are {bytes, 1}; {0, 0} is rows without gaps. rapt_linear_pack() takes them as they are, and
  * rapt_linear_unpack() gives the same bytes back. Only packed ones are multiplied: else they are RAPT_BAD_TYPE. Blocks
  * have their scales and offsets in them. d and m are the block's numbers of f16, and s and b its integers; products are
  * exact in f32:
@@ -1294,8 +1317,8 @@ typedef struct rapt_matrix_strides {
  *
  * Accuracy. |error of t| <= (512 + in_features / 512 + 4) u S + in_features 2^-149 (f64: 2^-1074) if nothing
  * overflows, where S is the sum of |x[k] w[k]|. In BF16, without subnormal operands, it is
- * (18 + in_features / 32 + 4) u S + (in_features + in_features / 32 + 64) 2^-126. The bias, the row scale,
- * add and the type of y add one rounding each. With quantized weights and N groups of G inputs the error is
+ * (18 + in_features / 32 + 4) u S + (in_features + in_features / 32 + 64) 2^-126. The output scale, the bias, the row
+ * scale, add and the type of y add one rounding each. With quantized weights and N groups of G inputs the error is
  * at most
  *
  * ~~~
@@ -1352,7 +1375,8 @@ typedef struct rapt_linear_options {
   /* Quantized weights. These fields are null or 0 with float weights. */
   size_t
       scale_group; /**< 16, 32, 64, 128 or 256 inputs share a scale; 0: a row, in groups of 512, or the block's */
-  const void *w_scales; /**< [out_features][groups] of w_scale_type; null: 1 */
+  const void
+      *w_scales; /**< [out_features][groups] of w_scale_type; fewer rows by outputs_per_scale; null: 1 */
   /** [out_features][groups], each from 0 to 255: RAPT_U4 without codebook; null: 8. RAPT_I8 and RAPT_I4 have the
    * zero 0. */
   const uint8_t *w_zeros;
@@ -1366,6 +1390,14 @@ typedef struct rapt_linear_options {
   /** x of RAPT_I8: [rows of x][groups of x_group]; row numbers as in x. Where x_strides repeats a row, its numbers
    * still count: every row has scales of its own. */
   const float *x_scales;
+
+  /** 64, 128, 256 or SIZE_MAX (all) outputs share their w_scales; 0 or 1: each has its own. With packed_w, 0 is what
+   * the packed weights say. */
+  size_t outputs_per_scale;
+
+  /** [out_features] of the arithmetic type, or null. They multiply the sum, before the bias: the scale of a tensor next
+   * to those of groups, or of a channel. Packed weights do not carry them. */
+  const void *output_scales;
 } rapt_linear_options;
 
 /** Everything else zero. */
@@ -1373,7 +1405,7 @@ typedef struct rapt_linear_options {
   {                                                                                                    \
     sizeof(rapt_linear_options), RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, 0, 0, 0, 0,  \
         {0, 0}, {0, 0}, 0, 0, NULL, NULL, NULL, RAPT_TYPE_DEFAULT, 0, NULL, NULL, 0, NULL, NULL, NULL, \
-        RAPT_TYPE_DEFAULT, NULL, 0, NULL                                                               \
+        RAPT_TYPE_DEFAULT, NULL, 0, NULL, 0, NULL                                                      \
   }
 
 /** Stores the bytes of workspace per call. */
@@ -1406,7 +1438,8 @@ RAPT_API rapt_status rapt_linear_packed_length(const rapt_linear_options *option
  * looked at.
  *
  * Packed quantized weights carry their scales, zeros, offsets and codebook, which the options of a call with
- * packed_w then must not give again. w_scales, w_zeros and w_offsets of a part begin with its first output.
+ * packed_w then must not give again. w_scales, w_zeros and w_offsets of a part begin with its first output, or with the
+ * row of w_scales that this output shares.
  *
  * Packed weights begin with a header of 64 bytes, which the part with output 0 writes, and with it the codebook. Pack
  * that part first: it begins the layer. When its call has returned, the other parts may be packed in any order, at once
@@ -1414,8 +1447,9 @@ RAPT_API rapt_status rapt_linear_packed_length(const rapt_linear_options *option
  * RAPT_BAD_PACKED and writes nothing. So is a packed_size that is too small for the part's options.
  *
  * Bytes 48 to 55 of the header are the length of all in bytes, as a uint64_t. In a call with packed_w, a header of
- * another w_type, scale_group, in_features or out_features, or with a byte that has changed, is RAPT_BAD_PACKED. Other
- * bytes are not checked. */
+ * another w_type, scale_group, in_features or out_features, of another outputs_per_scale that is not 0, or with a byte
+ * that has changed, is RAPT_BAD_PACKED. Other bytes are not checked. Numbers of 8 bits with scales that outputs share
+ * take at most 1.03 times the bytes of the file, from 256 inputs and outputs on. */
 RAPT_API rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
                                       const rapt_linear_options *options, void *packed, size_t packed_size);
 
@@ -1424,7 +1458,8 @@ RAPT_API rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t
  * length in its header. The options are those of a call with packed_w, with the strides of w; packed_w is not looked
  * at. RAPT_REPEAT, or strides that may let two elements of w coincide, are RAPT_BAD_W_STRIDES.
  *
- * Of quantized weights, w_scales, w_zeros and w_offsets [outputs][groups] and w_codebook [16] get what was packed. Each
+ * Of quantized weights, w_scales, w_zeros and w_offsets [outputs][groups] and w_codebook [16] get what was packed. Where
+ * outputs share scales, w_scales gets only the rows of these outputs, from that of first_output on. Each
  * may be null and is then left out. One that the packed weights do not have is an error that names it. Scales and
  * offsets have the w_scale_type of the options (0: RAPT_F32). Another type in the header is RAPT_BAD_PACKED.
  *
@@ -1444,8 +1479,8 @@ RAPT_API rapt_status rapt_linear_unpack(const void *packed, size_t packed_size, 
  * and as often as one likes; null: i. One that is no output is RAPT_BAD_ROWS, and nothing is written.
  *
  * Elements of floats are those that were packed. Others are what rapt_dequantize_rows() makes of the same integers, scales,
- * zeros, offsets and codebook: float(q - zero) * scale + offset, each operation rounded to f32. For blocks of a file these
- * are in the table above. The result is rounded to the type of y: f32 (0 too), f16 or bf16, or f64 for weights of f64.
+ * zeros, offsets and codebook: float(q - zero) * scale + offset, each operation rounded to f32, with f8(q) in numbers of 8
+ * bits. For blocks of a file these are in the table above. The result is rounded to the type of y: f32 (0 too), f16 or bf16, or f64 for weights of f64.
  *
  * packed, packed_size and the options are those of rapt_linear_unpack(). y must overlap nothing. A count of 0 writes
  * nothing. */
@@ -1514,9 +1549,10 @@ RAPT_API rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_
  *
  * The options of rapt_linear() describe the layer of one expert, but rows, x_rows, y_rows and row_scales have the entries
  * of all experts, one expert after the other. Expert e has the rows offsets[e] to offsets[e + 1] - 1 of the call. They are
- * multiplied by its w, at w + e * w_stride bytes, with the bits of one rapt_linear() for each expert. The array
- * bias is [experts][out_features]. w_scales, w_zeros and w_offsets are [experts][out_features][groups], without gaps, and
- * all experts have one w_codebook. Of packed w, each expert has its own header.
+ * multiplied by its w, at w + e * w_stride bytes, with the bits of one rapt_linear() for each expert. The arrays bias and
+ * output_scales are [experts][out_features]. w_scales, w_zeros and w_offsets are [experts][out_features][groups], where
+ * outputs_per_scale counts from the first output of each expert. Only bias may have gaps. All experts have one
+ * w_codebook. Of packed w, each expert has its own header.
  *
  * Each row of the call writes its own row of y, and nothing is added up. So y_rows has no row twice, and an add that is
  * y is RAPT_BAD_ADD if there are y_rows: two experts of a token would add to the same row.

@@ -657,6 +657,9 @@ constexpr Block block_of(rapt_type type) {
       return {32, 17};
     case RAPT_NVFP4:
       return {64, 36};
+    case RAPT_F8_E4M3:
+    case RAPT_F8_E5M2:
+      return {1, 1};
   }
   return {1, 1};  // of a number that is no type, which the library refuses
 }

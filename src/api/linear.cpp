@@ -29,7 +29,7 @@ namespace {
 bool resolve_type(rapt_type &type, rapt_type by_default) {
   const int number = number_of(type);
   if (number == RAPT_TYPE_DEFAULT) type = by_default;
-  return number >= RAPT_TYPE_DEFAULT && number <= RAPT_NVFP4;
+  return number >= RAPT_TYPE_DEFAULT && number <= RAPT_F8_E5M2;
 }
 constexpr bool is_float(rapt_type type) { return type == RAPT_F32 || type == RAPT_F16 || type == RAPT_BF16; }
 
@@ -54,7 +54,7 @@ rapt_status resolve_types(rapt_linear_options &o) {
   }
   const bool is_known = (o.arithmetic == RAPT_ARITHMETIC_F32 && !x_is_i8) ||
                         (o.arithmetic == RAPT_ARITHMETIC_BF16 && is_bf16) ||
-                        (o.arithmetic == RAPT_ARITHMETIC_I8 && quantized);
+                        (o.arithmetic == RAPT_ARITHMETIC_I8 && quantized && !F8::of(o.w_type));
   return is_known ? RAPT_OK : RAPT_BAD_ARITHMETIC;
 }
 
@@ -75,6 +75,10 @@ rapt_status check_quantized(const rapt_linear_options &o) {
     if (!is_known || !quantized || in_file_blocks || (plain && !o.w_scales && !o.w_offsets))
       return RAPT_BAD_W_SCALES;
   }
+  const std::size_t shared = o.outputs_per_scale;
+  const bool is_known = shared <= 1 || shared == 64 || shared == 128 || shared == 256 || shared == SIZE_MAX;
+  if (shared != 0 && !(is_known && quantized && !in_file_blocks && (o.packed_w || o.w_scales)))
+    return RAPT_BAD_W_SCALES;
   if (o.x_scales && o.x_type != RAPT_I8) return RAPT_BAD_X_SCALES;
   if (o.x_group != 0 && !(in_i8 && (o.x_group == SIZE_MAX || o.x_group % fold_of(o) == 0)))
     return RAPT_BAD_X_GROUP;
@@ -372,6 +376,7 @@ struct RunExperts {
     LinearCall shared = call;
     shared.w = shared.options.bias = shared.options.w_scales = shared.options.w_offsets = nullptr;
     shared.options.w_zeros = nullptr;
+    shared.options.output_scales = nullptr;
     const rapt_status status = check_arrays(shared, 0, 0, scratch, own);
     if (status != RAPT_OK) return status;
     const ReadBesides besides(call, scratch, own);
@@ -391,9 +396,10 @@ struct RunExperts {
     const ListedRows w = o.packed_w ? ListedRows(one.call.w, packed_length, 1)
                                     : ListedRows(one.call.w, o.w_strides, o.out_features, nullptr,
                                                  columns_of_w(o), 1, size_of(o.w_type));
-    const auto [scales, zeros, offsets, codebook] = scale_arrays(o, o.out_features);
-    const ListedRows bias(o.bias, o.out_features, number_size(o.x_type));
-    for (const ListedRows &array : {w, bias, scales, zeros, offsets}) {
+    const auto [scales, zeros, offsets, codebook] = scale_arrays(o, 0, o.out_features);
+    const ListedRows bias(o.bias, o.out_features, number_size(o.x_type)),
+        output_scales(o.output_scales, o.out_features, number_size(o.x_type));
+    for (const ListedRows &array : {w, bias, output_scales, scales, zeros, offsets}) {
       if (status == RAPT_OK) status = besides.check(array);
     }
     return status;
@@ -477,7 +483,7 @@ rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
     // A layer without outputs is its header.
     if (outputs == 0 && o.out_features > 0) return RAPT_OK;
     if (!has_codebook_of_arithmetic(o, w)) return RAPT_BAD_W_CODEBOOK;
-    const auto [scales, zeros, offsets, codebook] = scale_arrays(o, outputs);
+    const auto [scales, zeros, offsets, codebook] = scale_arrays(o, first_output, outputs);
     ListedRows reads[] = {{w, o.w_strides, outputs, nullptr, columns_of_w(o), 1, size_of(o.w_type)},
                           scales,
                           zeros,
@@ -528,7 +534,8 @@ rapt_status rapt_linear_unpack(const void *packed, size_t packed_size, size_t fi
     if (w_offsets && !(header.has_offsets && are_apart)) return RAPT_BAD_W_OFFSETS;
     if (w_codebook && !header.has_codebook) return RAPT_BAD_W_CODEBOOK;
     if (!has_codebook_of_arithmetic(o, packed)) return RAPT_BAD_W_CODEBOOK;
-    // The options alone say how long the arrays are.
+    // From here on the options say how long the arrays are.
+    if (o.outputs_per_scale == 0) o.outputs_per_scale = header.shared_outputs();
     o.w_scales = w_scales;
     o.w_zeros = w_zeros;
     o.w_offsets = w_offsets;
@@ -537,7 +544,7 @@ rapt_status rapt_linear_unpack(const void *packed, size_t packed_size, size_t fi
       return RAPT_BAD_PACKED;
     if (first_output > o.out_features || outputs > o.out_features - first_output) return RAPT_BAD_SIZE;
     if (outputs == 0) return RAPT_OK;
-    const auto [scales, zeros, offsets, codebook] = scale_arrays(o, outputs);
+    const auto [scales, zeros, offsets, codebook] = scale_arrays(o, first_output, outputs);
     ListedRows writes[] = {{w, o.w_strides, outputs, nullptr, columns_of_w(o), 1, size_of(o.w_type)},
                            scales,
                            zeros,

@@ -156,14 +156,20 @@ inline bool overlap(const ListedRows &a, const ListedRows &b, RowRange of_b) {
   return false;
 }
 
-// Returns the arrays of plain quantized weights for a number of outputs. Those that are not given are empty.
+// Returns how many rows of w_scales the outputs [first, first + outputs) have. The options name outputs_per_scale.
+inline std::size_t rows_of_scales(const rapt_linear_options &o, std::size_t first, std::size_t outputs) {
+  if (o.outputs_per_scale <= 1 || outputs == 0) return outputs;
+  if (o.outputs_per_scale == SIZE_MAX) return 1;
+  return (first + outputs - 1) / o.outputs_per_scale - first / o.outputs_per_scale + 1;
+}
+// Returns the arrays of plain quantized weights for outputs [first, first + outputs). Those that are not given are empty.
 struct ScaleArrays {
   ListedRows scales, zeros, offsets, codebook;
 };
-inline ScaleArrays scale_arrays(const rapt_linear_options &o, std::size_t outputs) {
-  const std::size_t count = is_quantized(o.w_type) ? outputs * scale_groups(o) : 0;
+inline ScaleArrays scale_arrays(const rapt_linear_options &o, std::size_t first, std::size_t outputs) {
+  const std::size_t groups = is_quantized(o.w_type) ? scale_groups(o) : 0, count = outputs * groups;
   const std::size_t size = o.w_scale_type == RAPT_TYPE_DEFAULT ? sizeof(float) : size_of(o.w_scale_type);
-  return {{o.w_scales, count * size, 1},
+  return {{o.w_scales, rows_of_scales(o, first, outputs) * groups * size, 1},
           {o.w_zeros, count, 1},
           {o.w_offsets, count * size, 1},
           {o.w_codebook, 16 * sizeof(float), 1}};
@@ -201,11 +207,12 @@ inline rapt_status check_arrays(const LinearCall &call, std::size_t packed_bytes
   ListedRows y{call.y, {o.y_stride, 0}, o.rows, o.y_rows, 1, o.out_features, size_of(o.y_type)};
   ListedRows add{o.add, {o.add_stride, 0}, o.rows, o.y_rows, 1, o.out_features, size_of(o.add_type)};
   const ListedRows plain{call.w, o.w_strides, o.out_features, nullptr, w_columns, 1, size_of(o.w_type)};
-  const auto [scales, zeros, offsets, codebook] = scale_arrays(o, o.out_features);
+  const auto [scales, zeros, offsets, codebook] = scale_arrays(o, 0, o.out_features);
   const rapt_matrix_strides of_groups{static_cast<std::ptrdiff_t>(groups), 0};
   ListedRows reads[] = {x,
                         o.packed_w ? ListedRows(call.w, packed_bytes, 1) : plain,
                         {o.bias, o.out_features, number},
+                        {o.output_scales, o.out_features, number},
                         {o.row_scales, o.rows, number},
                         scales,
                         zeros,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "api/linear_arrays.hpp"
 #include "api/read_options.hpp"
 #include "call/element.hpp"
 #include "call/linear_call.hpp"
@@ -65,10 +66,11 @@ class Experts {
     skip(o.row_scales, first * number);
     skip(one.w, expert * static_cast<std::size_t>(experts_.w_stride));
     skip(o.bias, expert * static_cast<std::size_t>(experts_.bias_stride) * number);
-    const std::size_t scales = expert * scales_of_expert(o);
-    skip(o.w_scales, scales * scale_size(o));
-    skip(o.w_offsets, scales * scale_size(o));
-    skip(o.w_zeros, scales);
+    skip(o.output_scales, expert * o.out_features * number);
+    const std::size_t groups = expert * groups_of(o);
+    skip(o.w_scales, groups * rows_of_scales(o, 0, o.out_features) * scale_size(o));
+    skip(o.w_offsets, groups * o.out_features * scale_size(o));
+    skip(o.w_zeros, groups * o.out_features);
     return one;
   }
 
@@ -79,8 +81,8 @@ class Experts {
     const void *const moved = static_cast<const char *>(static_cast<const void *>(array)) + bytes;
     array = static_cast<const T *>(moved);
   }
-  static std::size_t scales_of_expert(const rapt_linear_options &o) {
-    return is_quantized(o.w_type) ? o.out_features * scale_groups(o) : 0;
+  static std::size_t groups_of(const rapt_linear_options &o) {
+    return is_quantized(o.w_type) ? scale_groups(o) : 0;
   }
   static std::size_t scale_size(const rapt_linear_options &o) {
     return o.w_scale_type == RAPT_TYPE_DEFAULT ? sizeof(float) : size_of(o.w_scale_type);
@@ -106,7 +108,8 @@ class Experts {
              !__builtin_mul_overflow(bytes, count(), &bytes) && bytes <= std::size_t{PTRDIFF_MAX};
     };
     const bool all_fit = fits(static_cast<std::size_t>(w_stride), 1) &&
-                         fits(scales_of_expert(o), scale_size(o)) &&
+                         fits(o.out_features * groups_of(o), scale_size(o)) &&
+                         (!o.output_scales || fits(o.out_features, number_size(o.x_type))) &&
                          (!o.bias || fits(static_cast<std::size_t>(bias_stride), number_size(o.x_type)));
     return all_fit ? RAPT_OK : RAPT_BAD_SIZE;
   }

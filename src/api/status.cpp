@@ -165,8 +165,9 @@ const char *text_of(rapt_status status) {
       return "options->scale_group is not 0, 16, 32, 64, 128 or 256, or is set for float weights";
     case RAPT_BAD_W_SCALES:
       return "options->w_scales or w_scale_type is set for float weights or packed weights, w_scale_type is set "
-             "without w_scales and w_offsets, or it is not RAPT_F32, RAPT_F16 or RAPT_BF16; or w_scales is given for "
-             "packed weights without scales";
+             "without w_scales and w_offsets, or it is not RAPT_F32, RAPT_F16 or RAPT_BF16; w_scales is given for "
+             "packed weights without scales; or options->outputs_per_scale is not 0, 1, 64, 128, 256 or SIZE_MAX, or is "
+             "set without w_scales, or for float weights or blocks of files";
     case RAPT_BAD_W_ZEROS:
       return "options->w_zeros is set for other weights than RAPT_U4, with w_codebook, or with packed weights; or "
              "w_zeros is given for packed weights without zeros";

@@ -69,7 +69,7 @@ class LinearTasks {
 };
 
 constexpr bool is_4_bits(rapt_type type) { return type == RAPT_I4 || type == RAPT_U4; }
-constexpr bool is_in_file_blocks(rapt_type type) { return type > RAPT_U4; }
+constexpr bool is_in_file_blocks(rapt_type type) { return type >= RAPT_Q8_0 && type <= RAPT_NVFP4; }
 constexpr bool is_quantized(rapt_type type) { return type >= RAPT_I8; }
 
 // Returns the inputs of a group of the sum over quantized weights.

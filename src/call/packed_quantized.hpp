@@ -35,8 +35,14 @@ inline void pack_codes(const QuantizedWeights &from, std::size_t output, std::si
   }
 }
 
+inline bool has_specials(F8 f8, const std::uint8_t *codes, std::size_t count) {
+  bool any = false;
+  for (std::size_t i = 0; i < count; ++i) any = any || f8.is_special(codes[i]);
+  return any;
+}
+
 // Packs outputs [first, first + outputs) of a layer. `w` and the scales, zeros and offsets in the options
-// begin with output `first`, a multiple of 64. The part with output 0 also writes the codebook. The header is
+// begin with output `first`, a multiple of 64, or with the row of scales that it shares. The part with output 0 also writes the codebook. The header is
 // the caller's work.
 inline void pack_quantized(const rapt_linear_options &o, const void *w, std::size_t first,
                            std::size_t outputs, void *packed) {
@@ -63,9 +69,24 @@ inline void pack_quantized(const rapt_linear_options &o, const void *w, std::siz
         }
       }
     };
-    copy(o.w_scales, from.scale_size());
+    if (from.shares_scales()) {
+      const std::size_t size = groups * from.scale_size();
+      const std::size_t row = from.row_of_scales(first + n) - from.row_of_scales(first);
+      std::memset(to, 0, from.scales_size());
+      std::memcpy(to, static_cast<const char *>(o.w_scales) + row * size, size);
+      to += from.scales_size();
+    } else {
+      copy(o.w_scales, from.scale_size());
+    }
     copy(o.w_offsets, from.scale_size());
     copy(o.w_zeros, 1);
+    if (from.f8()) {
+      const std::size_t length = from.block_size() - from.specials_begin();
+      std::memset(to, 0, length);
+      *to = has_specials(from.f8(), reinterpret_cast<const std::uint8_t *>(to) - from.specials_begin(),
+                         from.codes_size());
+      to += length;
+    }
   }
 }
 

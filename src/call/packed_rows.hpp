@@ -80,7 +80,9 @@ inline void compute_numbers(const QuantizedWeights &from, std::size_t scale_grou
   for (std::size_t k = 0; k < count; k += together) {
     const std::size_t group = from.group_of(first + k), end = count - k < together ? count : k + together;
     const float scale = from.scale(output, group);
-    if (from.has_codebook()) {
+    if (from.f8()) {
+      for (std::size_t i = k; i < end; ++i) to[i] = from.f8().number(codes[i]) * scale;
+    } else if (from.has_codebook()) {
       for (std::size_t i = k; i < end; ++i) to[i] = codebook[codes[i]] * scale;
     } else {
       const int zero = from.zero(output, group);

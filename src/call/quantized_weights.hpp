@@ -6,15 +6,17 @@
 //   i8      | q + 128   | 128
 //   i4      | q + 8     | 8
 //   u4      | q         | as given, or 8
+//   f8      | its bits  | none: the number is that of the bits (contract/f8.hpp)
 //
 // Packed weights are a header, the codebook if there is one, and blocks of 64 outputs. Multi-byte numbers are
 // little-endian. A wrong size in the header would lead past the end of the memory, so a check number finds damage.
 // A block has
 //
 //   codes     [units]: see code_unit.hpp
-//   scales    [groups][64], if given
+//   scales    [groups][64], if given; [groups] and a gap up to a cache line, if outputs share them
 //   offsets   [groups][64], if given
 //   zeros     [groups][64], if given
+//   specials  a cache line, only of f8, whose first byte says whether a code of the block is NaN or infinite
 //
 // Scales and offsets of file blocks with steps are integers of 8 bits, and after each of the two arrays comes its
 // [inputs / 256][64] in f16: a scale is integer * step. The steps of offsets are those of the file, negated. Integers of 4
@@ -35,6 +37,7 @@
 #include "call/linear_call.hpp"
 #include "call/packed_header.hpp"
 #include "call/transposed_copy.hpp"
+#include "contract/f8.hpp"
 #include "contract/linear.hpp"
 
 namespace rapt {
@@ -66,7 +69,11 @@ class QuantizedWeights {
   std::size_t groups_of_step() const { return file_.inputs / file_.group; }
   // Whether the integers of a scale and of an offset are halves of a byte.
   bool shares_bytes() const { return file_.shares_bytes; }
+  // The format of codes that are numbers of 8 bits.
+  F8 f8() const { return f8_; }
   bool has_scales() const { return header_.has_scales; }
+  // Whether all outputs of a block share their scales.
+  bool shares_scales() const { return header_.outputs_per_scale != 0; }
   bool has_zeros() const { return header_.has_zeros; }
   bool has_offsets() const { return header_.has_offsets; }
   bool has_codebook() const { return header_.has_codebook || file_.codebook != Codebook::none; }
@@ -81,7 +88,10 @@ class QuantizedWeights {
   // Returns the scale group of an input.
   std::size_t group_of(std::size_t input) const { return o_.scale_group ? input / o_.scale_group : 0; }
   // The zero of weights without w_zeros.
-  int common_zero() const { return file_ ? static_cast<int>(file_.zero) : is_bytes() ? 128 : 8; }
+  int common_zero() const {
+    if (f8_) return 0;
+    return file_ ? static_cast<int>(file_.zero) : is_bytes() ? 128 : 8;
+  }
   // In i8 arithmetic, a codebook turns codes into bytes, from which such a zero is subtracted: its integers + 128, or
   // those of E2M1 + 12, which are below 32.
   bool has_integers_of_bytes() const {
@@ -96,7 +106,7 @@ class QuantizedWeights {
     const char *const row = w_ + o_.w_strides.row * static_cast<std::ptrdiff_t>(output);
     const std::size_t at = is_bytes() ? input : input / 2;
     const auto byte = static_cast<unsigned char>(row[o_.w_strides.column * static_cast<std::ptrdiff_t>(at)]);
-    if (is_bytes()) return byte ^ 128U;
+    if (is_bytes()) return byte ^ flip();
     const unsigned nibble = input % 2 == 0 ? byte & 15U : byte >> 4U;
     return o_.w_type == RAPT_I4 ? nibble ^ 8U : nibble;
   }
@@ -106,9 +116,11 @@ class QuantizedWeights {
     if (o_.w_strides.column != 1) return 0;
     const char *const rows = w_ + o_.w_strides.row * static_cast<std::ptrdiff_t>(output) + first;
     const std::size_t copied = copy_transposed<4>(rows, o_.w_strides.row, block, quads, to, block);
-    for (std::size_t i = 0; i < copied * 4 * block; ++i) to[i] ^= 128;
+    for (std::size_t i = 0; i < copied * 4 * block; ++i) to[i] ^= flip();
     return copied;
   }
+  // What makes codes of the bytes of plain weights, and plain weights of codes.
+  std::uint8_t flip() const { return f8_ ? 0 : 128; }
   int zero(std::size_t output, std::size_t group) const {
     if (!has_zeros()) return common_zero();
     return is_packed() ? *packed_zeros(output, group) : o_.w_zeros[output * scale_groups(o_) + group];
@@ -116,7 +128,12 @@ class QuantizedWeights {
   float scale(std::size_t output, std::size_t group) const {
     if (!has_scales()) return 1;
     if (is_packed()) return packed_number(packed_scales(output, group), output, group, scale_steps(), 0);
-    return widened_scale(o_.w_scales, output * scale_groups(o_) + group);
+    return widened_scale(o_.w_scales, row_of_scales(output) * scale_groups(o_) + group);
+  }
+  // Returns the row of the option w_scales that an output has.
+  std::size_t row_of_scales(std::size_t output) const {
+    if (!shares_scales()) return output;
+    return header_.outputs_per_scale == PackedHeader::all_outputs ? 0 : output / header_.outputs_per_scale;
   }
   float offset(std::size_t output, std::size_t group) const {
     if (is_packed()) return packed_number(packed_offsets(output, group), output, group, offset_steps(), 4);
@@ -125,6 +142,7 @@ class QuantizedWeights {
   // Returns what the scale multiplies.
   float number(std::size_t output, std::size_t input) const {
     const unsigned q = code(output, input);
+    if (f8_) return f8_.number(static_cast<std::uint8_t>(q));
     if (has_codebook()) return codebook(q);
     return static_cast<float>(static_cast<int>(q) - zero(output, group_of(input)));
   }
@@ -158,7 +176,8 @@ class QuantizedWeights {
   }
   const char *packed_codebook() const { return w_ + sizeof(PackedHeader); }
   const char *packed_scales(std::size_t output, std::size_t group) const {
-    return of_block(output) + scales_begin() + (group * block + output % block) * scale_size();
+    const std::size_t at = shares_scales() ? group : group * block + output % block;
+    return of_block(output) + scales_begin() + at * scale_size();
   }
   const char *packed_offsets(std::size_t output, std::size_t group) const {
     return of_block(output) + offsets_begin() + (group * block + output % block) * scale_size();
@@ -194,7 +213,7 @@ class QuantizedWeights {
   std::size_t scale_steps() const { return scales_begin() + numbers_size(); }
   std::size_t offsets_begin() const {
     return shares_bytes() ? scales_begin()
-                          : scales_begin() + (has_scales() ? numbers_size() + steps_size() : 0);
+                          : scales_begin() + (has_scales() ? scales_size() + steps_size() : 0);
   }
   std::size_t offset_steps() const {
     return scale_steps() + steps_size() + (shares_bytes() ? 0 : numbers_size());
@@ -203,13 +222,25 @@ class QuantizedWeights {
     if (has_steps()) return has_offsets() ? offset_steps() + steps_size() : offsets_begin();
     return offsets_begin() + (has_offsets() ? numbers_size() : 0);
   }
-  std::size_t block_size() const { return zeros_begin() + (has_zeros() ? scale_groups(o_) * block : 0); }
+  std::size_t specials_begin() const { return zeros_begin() + (has_zeros() ? scale_groups(o_) * block : 0); }
+  std::size_t block_size() const { return specials_begin() + (f8_ ? gap : 0); }
+  // Whether a code of the output's block may be NaN or infinite. Those of plain weights are not looked at before.
+  bool may_have_specials(std::size_t output) const {
+    return f8_ && (!is_packed() || of_block(output)[specials_begin()] != 0);
+  }
   // The bytes of a block's codes before the unit with an input.
   std::size_t codes_before(std::size_t input) const { return input / unit_.inputs * unit_.bytes(); }
   std::size_t blocks_begin() const { return sizeof(PackedHeader) * (header_.has_codebook ? 2 : 1); }
 
- private:
   // The bytes of scales or of offsets, and of their steps.
+  std::size_t scales_size() const {
+    if (!shares_scales()) return numbers_size();
+    return (scale_groups(o_) * scale_size() + gap - 1) / gap * gap;
+  }
+
+ private:
+  static constexpr std::size_t gap = 64;
+
   std::size_t numbers_size() const { return scale_groups(o_) * block * scale_size(); }
   std::size_t steps_size() const { return has_steps() ? scale_groups(o_) / groups_of_step() * block * 2 : 0; }
 
@@ -231,6 +262,7 @@ class QuantizedWeights {
   const rapt_linear_options &o_;
   const char *w_;
   FileBlocks file_ = FileBlocks::of(o_.w_type);
+  F8 f8_ = F8::of(o_.w_type);
   CodeUnit unit_ = CodeUnit::of(file_ ? file_.bits : is_4_bits(o_.w_type) ? 4 : 8);
   PackedHeader header_;
 };

@@ -62,7 +62,8 @@ inline void unpack_codes(const QuantizedWeights &from, std::size_t first, std::s
     if (from.is_bytes()) {
       for (std::size_t k = begin; k < end; k += 4, codes += to_next) {
         for (std::size_t j = 0; j < 4 && k + j < end; ++j)
-          row[o.w_strides.column * static_cast<std::ptrdiff_t>(k + j)] = static_cast<char>(codes[j] ^ 128U);
+          row[o.w_strides.column * static_cast<std::ptrdiff_t>(k + j)] =
+              static_cast<char>(codes[j] ^ from.flip());
       }
       return;
     }
@@ -90,7 +91,13 @@ inline void unpack_quantized(const QuantizedWeights &from, std::size_t first, st
                     static_cast<const char *>(numbers) + g * linear_block * size, size);
       }
     };
-    if (to.scales) copy(from.packed_scales(first + n, 0), from.scale_size(), to.scales);
+    if (to.scales && !from.shares_scales())
+      copy(from.packed_scales(first + n, 0), from.scale_size(), to.scales);
+    if (to.scales && from.shares_scales()) {
+      const std::size_t row = from.row_of_scales(first + n) - from.row_of_scales(first),
+                        size = groups * from.scale_size();
+      std::memcpy(to.scales + row * size, from.packed_scales(first + n, 0), size);
+    }
     if (to.offsets) copy(from.packed_offsets(first + n, 0), from.scale_size(), to.offsets);
     if (to.zeros) copy(from.packed_zeros(first + n, 0), 1, reinterpret_cast<char *>(to.zeros));
   }

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "calls/linear_problems.hpp"
 #include "calls/norm.hpp"
@@ -18,7 +19,8 @@ namespace {
 // Makes some layers of blocks of a file, which have other inputs.
 Problem perhaps_in_blocks(Random &random, Problem problem) {
   QuantizedProblem &of = std::get<QuantizedProblem>(problem.of);
-  constexpr int first = static_cast<int>(WeightType::q8_0), count = std::size(names_of<WeightType>) - first;
+  constexpr int first = static_cast<int>(WeightType::q8_0),
+                count = static_cast<int>(WeightType::f8_e4m3) - first;
   if (!random.one_in(3)) return problem;
   of.weights = static_cast<WeightType>(first + static_cast<int>(random.below(count)));
   const std::size_t inputs = oracle::size_of_block(file_type_of(of.weights)).inputs;
@@ -34,6 +36,11 @@ Problem perhaps_with_integers(Random &random, Problem problem) {
   if (of.weights != WeightType::u4 || !random.one_in(3)) return problem;
   of.zeros = false;
   of.codebook = of.integers = true;
+  return problem;
+}
+
+Problem perhaps_with_output_scales(Random &random, Problem problem) {
+  std::get<LinearProblem>(problem.of).output_scales = random.one_in(4);
   return problem;
 }
 
@@ -54,12 +61,12 @@ Problem draw_problem(Random &random, const KernelCase &kernel, std::size_t most)
     case Family::rope:
       return draw_rope_problem(random, most);
     case Family::linear:
-      return draw_linear_problem(random, multiplications);
-    case Family::quantized_linear:
-      return perhaps_in_blocks(
-          random,
-          perhaps_with_integers(random, draw_quantized_problem(random, multiplications,
-                                                               std::strstr(kernel.name, "_i8") != nullptr)));
+      return perhaps_with_output_scales(random, draw_linear_problem(random, multiplications));
+    case Family::quantized_linear: {
+      const bool in_i8 = std::strstr(kernel.name, "_i8") != nullptr;
+      Problem problem = perhaps_with_integers(random, draw_quantized_problem(random, multiplications, in_i8));
+      return with_later_options(random, perhaps_in_blocks(random, std::move(problem)), in_i8);
+    }
     case Family::attention:
     case Family::attention_backward:
       break;

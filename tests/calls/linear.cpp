@@ -34,7 +34,8 @@ struct RowList {
 };
 
 constexpr bool is_4_bits(rapt_type type) { return type == RAPT_I4 || type == RAPT_U4; }
-constexpr bool is_in_blocks(rapt_type type) { return type > RAPT_U4; }
+constexpr bool is_f8(rapt_type type) { return type == RAPT_F8_E4M3 || type == RAPT_F8_E5M2; }
+constexpr bool is_in_blocks(rapt_type type) { return type > RAPT_U4 && !is_f8(type); }
 constexpr bool is_quantized(rapt_type type) { return type >= RAPT_I8; }
 
 class LinearCall final : public Call {
@@ -115,6 +116,10 @@ class LinearCall final : public Call {
     if (!numbers.empty()) add_array<A>("bias", &o_.bias, 1, std::span(numbers));
   }
   template <class A>
+  void add_output_scales(const std::vector<A> &numbers) {
+    if (!numbers.empty()) add_array<A>("output_scales", &o_.output_scales, 1, std::span(numbers));
+  }
+  template <class A>
   void add_row_scales(const std::vector<A> &numbers) {
     if (!numbers.empty())
       add_array<A>("row_scales", &o_.row_scales, 0, std::span(numbers).subspan(first_, rows_));
@@ -139,7 +144,7 @@ class LinearCall final : public Call {
   }
   // Adds the arrays of quantized weights.
   template <class Scale>
-  void add_scales(const QuantizedNumbers &numbers, std::size_t scale_group) {
+  void add_scales(const QuantizedNumbers &numbers, std::size_t scale_group, std::size_t outputs_per_scale) {
     rapt_linear_options &of = weights();
     o_.scale_group = is_in_blocks(w_type_) && is_short() ? 0 : scale_group;
     if (is_in_blocks(w_type_)) return;
@@ -154,11 +159,14 @@ class LinearCall final : public Call {
       all().back().has_limits =
           arithmetic_ == RAPT_ARITHMETIC_I8;  // numbers that are no integers are refused
     }
+    scale_size_ = sizeof(Scale);
     has_scales_ = !numbers.scales.empty() || !numbers.offsets.empty();
     if (has_scales_ && (!is_short() || !std::is_same_v<Scale, float>))
       o_.w_scale_type = type_of(element_of<Scale>);
     groups_ = numbers.groups;
-    scale_size_ = sizeof(Scale);
+    if (numbers.scales.empty()) return;
+    outputs_per_scale_ = outputs_per_scale == 0 && !is_short() ? 1 : outputs_per_scale;
+    if (!how_.packed_w || !is_short()) o_.outputs_per_scale = outputs_per_scale_;
   }
   void add_x_scales(const QuantizedNumbers &numbers, std::size_t x_group) {
     o_.x_group = x_group;
@@ -178,6 +186,7 @@ class LinearCall final : public Call {
       pack_.arithmetic = o_.arithmetic;
       pack_.rows = o_.rows, pack_.in_features = o_.in_features, pack_.out_features = o_.out_features;
       pack_.scale_group = o_.scale_group, pack_.w_scale_type = o_.w_scale_type;
+      pack_.outputs_per_scale = outputs_per_scale_;
       point_at_values(pack_);
       rapt_linear_packed_length(&pack_, &packed_size_);
       Operand &packed = add("w", Element::u8, {1, 1, 1, packed_size_}, 1, &w_);
@@ -303,12 +312,12 @@ class LinearCall final : public Call {
     const Operand &w = operand("w"), &packed = *packed_operand();
     for (const auto &[first, count] : parts) {
       rapt_linear_options part = pack_;
-      const auto skip = [&, first = first](const void *array, std::size_t size) {
-        return array ? static_cast<const unsigned char *>(array) + first * groups_ * size : nullptr;
+      const auto skip = [&, first = first](const void *array, std::size_t outputs, std::size_t size) {
+        return array ? static_cast<const unsigned char *>(array) + first / outputs * groups_ * size : nullptr;
       };
-      part.w_scales = skip(pack_.w_scales, scale_size_);
-      part.w_offsets = skip(pack_.w_offsets, scale_size_);
-      part.w_zeros = static_cast<const std::uint8_t *>(skip(pack_.w_zeros, 1));
+      part.w_scales = skip(pack_.w_scales, std::max<std::size_t>(pack_.outputs_per_scale, 1), scale_size_);
+      part.w_offsets = skip(pack_.w_offsets, 1, scale_size_);
+      part.w_zeros = static_cast<const std::uint8_t *>(skip(pack_.w_zeros, 1, 1));
       const rapt_status status = rapt_linear_pack(w.is_empty() ? w.data : w.row(0, 0, first), first, count,
                                                   &part, packed.data, packed_size_);
       if (status != RAPT_OK) std::abort();  // what the call then computes would mislead
@@ -441,8 +450,10 @@ class LinearCall final : public Call {
       if (distance != o.out_features) experts.bias_stride = static_cast<std::ptrdiff_t>(distance);
       o.bias = copy(o.bias, o.out_features * number, distance * number);
     }
-    const std::size_t scales = o.out_features * groups_;
-    o.w_scales = copy(o.w_scales, scales * scale_size_, scales * scale_size_);
+    o.output_scales = copy(o.output_scales, o.out_features * number, o.out_features * number);
+    const std::size_t scales = o.out_features * groups_,
+                      of_scales = o.w_scales ? operand("w_scales").extent() : 0;
+    o.w_scales = copy(o.w_scales, of_scales, of_scales);
     o.w_offsets = copy(o.w_offsets, scales * scale_size_, scales * scale_size_);
     o.w_zeros = static_cast<const std::uint8_t *>(copy(o.w_zeros, scales, scales));
     std::size_t size = 0, tasks = 0;
@@ -491,17 +502,18 @@ class LinearCall final : public Call {
     limits.field("x_type", o_.x_type);
     limits.field("w_type", o_.w_type);
     limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {8, 99, ~0u});
-    limits.past("w_type", o_.w_type, RAPT_BAD_TYPE, {RAPT_NVFP4 + 1, 99, ~0u});
-    limits.past("y_type", o_.y_type, RAPT_BAD_TYPE, {8, 99, ~0u, RAPT_I8, RAPT_I4, RAPT_U4});
+    limits.past("w_type", o_.w_type, RAPT_BAD_TYPE, {RAPT_F8_E5M2 + 1, 99, ~0u});
+    limits.past("y_type", o_.y_type, RAPT_BAD_TYPE, {8, 99, ~0u, RAPT_I8, RAPT_I4, RAPT_U4, RAPT_F8_E4M3});
     if (!is_short()) {  // else other types follow from these
-      limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {RAPT_I4, RAPT_U4});
+      limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {RAPT_I4, RAPT_U4, RAPT_F8_E5M2});
       limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {in_f64 ? RAPT_F32 : RAPT_F64});
       limits.past("w_type", o_.w_type, RAPT_BAD_TYPE, {in_f64 ? RAPT_F32 : RAPT_F64});
       limits.past("y_type", o_.y_type, RAPT_BAD_TYPE, {in_f64 ? RAPT_F32 : RAPT_F64});
       if (!quantized && !in_f64) limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {RAPT_I8});
     }
     limits.past("arithmetic", o_.arithmetic, RAPT_BAD_ARITHMETIC, {4, -1, 99});
-    if (!quantized) limits.past("arithmetic", o_.arithmetic, RAPT_BAD_ARITHMETIC, {RAPT_ARITHMETIC_I8});
+    if (!quantized || is_f8(w_type_))
+      limits.past("arithmetic", o_.arithmetic, RAPT_BAD_ARITHMETIC, {RAPT_ARITHMETIC_I8});
     if (in_f64 || x_is_i8_)
       limits.past("arithmetic", o_.arithmetic, RAPT_BAD_ARITHMETIC, {RAPT_ARITHMETIC_F32});
     const bool is_bf16 = operand("x").element == Element::bf16 && w_type_ == RAPT_BF16;
@@ -606,6 +618,10 @@ class LinearCall final : public Call {
         past_pointer("w_zeros", o_.w_zeros, RAPT_BAD_W_ZEROS);
       if (w_type_ != RAPT_U4) past_pointer("w_codebook", o_.w_codebook, RAPT_BAD_W_CODEBOOK);
     }
+    limits.past("outputs_per_scale", o_.outputs_per_scale, RAPT_BAD_W_SCALES,
+                {2, 32, 63, 65, 96, 192, 512, SIZE_MAX - 1});
+    if (!quantized || is_in_blocks(w_type_) || (!how_.packed_w && !find("w_scales")))
+      limits.past("outputs_per_scale", o_.outputs_per_scale, RAPT_BAD_W_SCALES, {1, 64, 128, SIZE_MAX});
     if (!x_is_i8_) past_pointer("x_scales", o_.x_scales, RAPT_BAD_X_SCALES);
     if (!in_i8) {
       limits.past("x_group", o_.x_group, RAPT_BAD_X_GROUP, {32, 512, SIZE_MAX});
@@ -663,6 +679,9 @@ class LinearCall final : public Call {
       const rapt_type other_type = scale_size_ == 4 ? RAPT_F16 : RAPT_F32;
       limits.past("w_scale_type", o_.w_scale_type, RAPT_BAD_PACKED, {static_cast<unsigned>(other_type)});
     }
+    if (!are_blocks)
+      limits.past("outputs_per_scale", o_.outputs_per_scale, RAPT_BAD_PACKED,
+                  {outputs_per_scale_ == 128 ? SIZE_MAX : 128});
     const std::size_t header = 64;
     for (std::size_t i = 0; i < header; i += 7)
       limits.add({"w", only(RAPT_BAD_PACKED), [=, this] { spoil(*packed_operand(), i); }});
@@ -676,7 +695,7 @@ class LinearCall final : public Call {
   rapt_type w_type_ = RAPT_F32;
   int arithmetic_ = 0;
   bool x_is_i8_ = false, add_is_y_ = false, has_scales_ = false;
-  std::size_t groups_ = 0, scale_size_ = 0, packed_size_ = 0, workspace_size_ = 0;
+  std::size_t groups_ = 0, outputs_per_scale_ = 0, scale_size_ = 0, packed_size_ = 0, workspace_size_ = 0;
   rapt_linear_options o_{}, pack_{};
   void *x_ = nullptr, *w_ = nullptr, *plain_w_ = nullptr, *y_ = nullptr, *workspace_ = nullptr;
 };
@@ -701,6 +720,7 @@ std::unique_ptr<Call> make_linear_call(const Problem &problem, const Layout &lay
                                         wanted.outputs, arithmetic, problem.seed, layout);
     call->template hold_x<X>(numbers.x);
     call->hold_w(elements<W>(numbers.w));
+    call->add_output_scales(numbers.output_scales);
     call->add_bias(numbers.bias);
     call->add_row_scales(numbers.row_scales);
     const bool has_type_of_y = wanted.add == Addend::like_y || std::is_same_v<X, Y>;
@@ -724,7 +744,7 @@ std::unique_ptr<Call> make_quantized_call(const Problem &problem, const Layout &
                                           rapt_arithmetic arithmetic) {
   const QuantizedProblem &wanted = problem.as<QuantizedProblem>();
   const bool in_i8 = arithmetic == RAPT_ARITHMETIC_I8;
-  if ((in_i8 && wanted.codebook && !wanted.integers) ||
+  if ((in_i8 && ((wanted.codebook && !wanted.integers) || is_f8(wanted.weights))) ||
       (!in_i8 && (has_x_of_i8(wanted.types) || wanted.x_group != XGroup::as_weights)))
     return nullptr;  // the problem is another kernel's
   const oracle::FileType file = file_type_of(wanted.weights);
@@ -752,8 +772,9 @@ std::unique_ptr<Call> make_quantized_call(const Problem &problem, const Layout &
           bytes.insert(bytes.end(), row.begin(), row.end());
         }
         call->hold_w(bytes);
-        call->template add_scales<Scale>(numbers, group_of_weights(wanted));
+        call->template add_scales<Scale>(numbers, group_of_weights(wanted), outputs_per_scale(wanted.shared));
         call->add_x_scales(numbers, in_i8 ? x_group_option(wanted) : 0);
+        call->add_output_scales(numbers.output_scales);
         call->add_bias(numbers.bias);
         call->add_row_scales(numbers.row_scales);
         if (wanted.add) call->template add_in_y<Y>(numbers.add);

@@ -1,7 +1,9 @@
 #include "calls/linear_problems.hpp"
 
 #include <algorithm>
+#include <iterator>
 
+#include "calls/quantized_values.hpp"
 #include "support/effort.hpp"
 #include "support/options.hpp"
 
@@ -84,6 +86,20 @@ Problem draw_quantized_problem(Random &random, std::size_t most_work, bool in_i8
   if (in_i8) made.x_group = static_cast<XGroup>(random.below(4));
   if (!in_i8 && made.weights == WeightType::u4 && !made.zeros) made.codebook = random.one_in(2);
   problem.of = made;
+  return problem;
+}
+
+Problem with_later_options(Random &random, Problem problem, bool in_i8) {
+  QuantizedProblem &of = std::get<QuantizedProblem>(problem.of);
+  of.output_scales = random.one_in(4);
+  if (file_type_of(of.weights) != oracle::FileType::none) return problem;
+  const bool in_f8 = random.one_in(3), is_e4m3 = random.one_in(2);
+  if (in_f8 && !in_i8) {
+    of.weights = is_e4m3 ? WeightType::f8_e4m3 : WeightType::f8_e5m2;
+    of.zeros = of.codebook = of.integers = false;
+  }
+  const auto shared = static_cast<SharedScales>(random.below(std::size(names_of<SharedScales>)));
+  if (of.scales && random.one_in(2)) of.shared = shared;
   return problem;
 }
 

@@ -73,10 +73,11 @@ struct LinearAccuracyIn {
     return t + A(0);
   }
   template <class Y>
-  static bool has_bits_of_loop(std::span<const A> x, std::span<const A> w, const A *bias, const A *scale,
-                               const A *add, std::uint64_t bits) {
+  static bool has_bits_of_loop(std::span<const A> x, std::span<const A> w, const A *factor, const A *bias,
+                               const A *scale, const A *add, std::uint64_t bits) {
     bool is_flushed = false;
     A t = loop(x, w, is_flushed);
+    if (factor) t = t * *factor;
     if (bias) t = t + *bias;
     if (scale) t = t * *scale;
     if (add) t = t + *add;
@@ -84,10 +85,11 @@ struct LinearAccuracyIn {
   }
 
   template <class Y>
-  static void see(Estimate t, const A *bias, const A *scale, const A *add, std::uint64_t bits, Worst &worst) {
+  static void see(Estimate t, const A *factor, const A *bias, const A *scale, const A *add,
+                  std::uint64_t bits, Worst &worst) {
     const auto fits = [&](Real largest) { return t.most() < largest; };
     const auto largest = Real{std::numeric_limits<A>::max()};
-    for (const A *const number : {bias, scale, add}) {
+    for (const A *const number : {factor, bias, scale, add}) {
       if (number && !std::isfinite(*number)) return;
     }
     bool are_finite = fits(largest);
@@ -97,16 +99,18 @@ struct LinearAccuracyIn {
       t.round();
       are_finite = are_finite && fits(largest);
     };
-    step(bias, [&](Real number) { t.exact += number; });
-    step(scale, [&](Real number) {
+    const auto multiply = [&](Real number) {
       t.exact *= number;
       t.error *= std::fabs(number);
-    });
+    };
+    step(factor, multiply);
+    step(bias, [&](Real number) { t.exact += number; });
+    step(scale, multiply);
     step(add, [&](Real number) { t.exact += number; });
     t.template round_to<Y>();
     if (!are_finite || !fits(Real{Y(std::numeric_limits<Y>::max())})) return;
     const Real got = value_of<Y>(bits);
-    const bool is_plain = std::is_same_v<Y, A> && !bias && !scale && !add;
+    const bool is_plain = std::is_same_v<Y, A> && !factor && !bias && !scale && !add;
     if (!std::isfinite(got) || (is_plain && got == 0 && std::signbit(got))) return worst.see(wrong, bound);
     worst.see(as_double(std::fabs(got - t.exact) / t.error), bound);
   }
@@ -120,12 +124,13 @@ struct LinearAccuracyIn {
         const std::size_t r = i / shape.outputs, n = i % shape.outputs;
         const std::span<const A> x = std::span(made.x).subspan(r * shape.cols, shape.cols),
                                  w = std::span(made.w).subspan(n * shape.cols, shape.cols);
-        const A *const bias = made.bias.empty() ? nullptr : &made.bias[n],
+        const A *const factor = made.output_scales.empty() ? nullptr : &made.output_scales[n],
+                       *const bias = made.bias.empty() ? nullptr : &made.bias[n],
                        *const scale = made.row_scales.empty() ? nullptr : &made.row_scales[r],
                        *const add = made.add.empty() ? nullptr : &made.add[i];
-        if (!has_bits_of_loop<Y>(x, w, bias, scale, add, bits[i])) worst.see(wrong, bound);
+        if (!has_bits_of_loop<Y>(x, w, factor, bias, scale, add, bits[i])) worst.see(wrong, bound);
         const Estimate t = sum(x, w);
-        if (std::isfinite(t.error)) see<Y>(t, bias, scale, add, bits[i], worst);
+        if (std::isfinite(t.error)) see<Y>(t, factor, bias, scale, add, bits[i], worst);
       }
     });
     return worst.judgement;

@@ -79,6 +79,11 @@ void make_options(const Problem &problem, LinearNumbers<A> &made) {
     made.row_scales.push_back(static_cast<A>(wanted.scale * factor));
     if (are_special && random.one_in(8)) made.row_scales.back() = draw_special<A>(random);
   }
+  for (std::size_t n = 0; wanted.output_scales && n < wanted.outputs; ++n) {
+    made.output_scales.push_back(static_cast<A>(random.gaussian()));
+    if (are_zero) made.output_scales.back() = random.one_in(2) ? A(0) : -A(1);
+    if (are_special && random.one_in(8)) made.output_scales.back() = draw_special<A>(random);
+  }
 }
 
 template <class W>

@@ -15,7 +15,7 @@ struct LinearNumbers {
   std::vector<A> x;    // [rows][inputs]
   std::vector<A> w;    // [outputs][inputs]
   std::vector<A> add;  // [rows][outputs], or empty
-  std::vector<A> bias, row_scales;
+  std::vector<A> output_scales, bias, row_scales;
 };
 
 // The result is valid until the next call with the same W, the type of the weights. Defined for all float

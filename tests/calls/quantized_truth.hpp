@@ -56,6 +56,7 @@ struct QuantizedLinearAccuracy {
                                std::size_t outputs) {
     float y =
         row.is_in_i8() ? oracle::sum_in_i8(row.integers, numbers.x_group, w) : oracle::sum_in_f32(row.x, w);
+    if (!numbers.output_scales.empty()) y = y * numbers.output_scales[n];
     if (!numbers.bias.empty()) y = y + numbers.bias[n];
     if (!numbers.row_scales.empty()) y = y * numbers.row_scales[r];
     if (!numbers.add.empty()) y = y + numbers.add[r * outputs + n];
@@ -82,7 +83,8 @@ struct QuantizedLinearAccuracy {
           }
           const Estimate t = sum(row, made, w);
           if (!std::isfinite(t.error)) continue;
-          Layer::see<Y>(t, made.bias.empty() ? nullptr : &made.bias[n],
+          Layer::see<Y>(t, made.output_scales.empty() ? nullptr : &made.output_scales[n],
+                        made.bias.empty() ? nullptr : &made.bias[n],
                         made.row_scales.empty() ? nullptr : &made.row_scales[r],
                         made.add.empty() ? nullptr : &made.add[i], bits[i], worst);
         }

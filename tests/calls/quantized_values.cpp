@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "oracle/f8.hpp"
 #include "support/remembered.hpp"
 
 namespace rapt::test {
@@ -93,6 +94,19 @@ void make_blocks(const Problem &problem, Random &random, QuantizedNumbers &made)
   }
 }
 
+// Draws a number of 8 bits. Only special inputs have NaN and infinities.
+int draw_f8(const Problem &problem, Random &random) {
+  const bool is_e4m3 = problem.as<QuantizedProblem>().weights == WeightType::f8_e4m3;
+  const int first_special = is_e4m3 ? 0x7f : 0x7c, sign = random.one_in(2) ? 128 : 0;
+  const int any = static_cast<int>(random.below(128));
+  if (problem.input == InputClass::specials && random.one_in(200)) return any | 0x7c | sign;
+  if (problem.input == InputClass::huge || problem.input == InputClass::largest)
+    return (first_special - 1) | sign;
+  if (problem.input == InputClass::denormals) return any % (is_e4m3 ? 8 : 4) | sign;
+  if (problem.input == InputClass::signed_zeros) return sign;
+  return any % first_special | sign;
+}
+
 QuantizedNumbers make_new(const Problem &problem) {
   const QuantizedProblem &shape = problem.as<QuantizedProblem>();
   QuantizedNumbers made;
@@ -120,16 +134,21 @@ QuantizedNumbers make_new(const Problem &problem) {
       made.x = make_x<X>(problem.input, random, shape.rows, shape.cols);
     }
     if (is_in_blocks) make_blocks(problem, random, made);
+    const bool in_f8 = is_f8(shape.weights);
+    for (std::size_t i = 0; in_f8 && i < shape.outputs * shape.cols; ++i)
+      made.q.push_back(draw_f8(problem, random));
     const int least = shape.weights == WeightType::i8 ? -128 : shape.weights == WeightType::i4 ? -8 : 0;
     const std::size_t count = shape.weights == WeightType::i8 ? 256 : 16;
-    for (std::size_t i = 0; !is_in_blocks && i < shape.outputs * shape.cols; ++i) {
+    for (std::size_t i = 0; !is_in_blocks && !in_f8 && i < shape.outputs * shape.cols; ++i) {
       const int q = problem.input == InputClass::huge ? (random.one_in(2) ? 0 : static_cast<int>(count) - 1)
                                                       : static_cast<int>(random.below(count));
       made.q.push_back(problem.input == InputClass::largest ? static_cast<int>(count) - 1 + least
                                                             : q + least);
     }
     const std::size_t numbers = shape.outputs * made.groups;
-    if (shape.scales && !is_in_blocks) made.scales = make_numbers<Scale>(problem, random, numbers, 0.1);
+    if (shape.scales && !is_in_blocks)
+      made.scales =
+          make_numbers<Scale>(problem, random, rows_of_scales(shape) * made.groups, in_f8 ? 0.01 : 0.1);
     if (shape.offsets && !is_in_blocks) made.offsets = make_numbers<Scale>(problem, random, numbers, 0.3);
     for (std::size_t i = 0; shape.zeros && !is_in_blocks && i < numbers; ++i) {
       made.zeros.push_back(static_cast<std::uint8_t>(random.below(random.one_in(4) ? 256 : 16)));
@@ -144,6 +163,7 @@ QuantizedNumbers make_new(const Problem &problem) {
     if (shape.bias) made.bias = make_numbers<float>(problem, random, shape.outputs, 2);
     if (shape.row_scales) made.row_scales = make_numbers<float>(problem, random, shape.rows, shape.scale);
     if (shape.add) made.add = make_numbers<Y>(problem, random, shape.rows * shape.outputs, 1);
+    if (shape.output_scales) made.output_scales = make_numbers<float>(problem, random, shape.outputs, 1);
   });
   return made;
 }
@@ -152,23 +172,34 @@ QuantizedNumbers make_new(const Problem &problem) {
 
 oracle::FileType file_type_of(WeightType type) {
   using oracle::FileType;
-  constexpr FileType types[] = {
-      FileType::none, FileType::none,   FileType::none,   FileType::q8_0,  FileType::q4_0, FileType::q4_1,
-      FileType::q5_0, FileType::q5_1,   FileType::q4_k,   FileType::q5_k,  FileType::q6_k, FileType::q2_k,
-      FileType::q3_k, FileType::iq4_nl, FileType::iq4_xs, FileType::mxfp4, FileType::nvfp4};
+  constexpr FileType types[] = {FileType::none,  FileType::none,   FileType::none,   FileType::q8_0,
+                                FileType::q4_0,  FileType::q4_1,   FileType::q5_0,   FileType::q5_1,
+                                FileType::q4_k,  FileType::q5_k,   FileType::q6_k,   FileType::q2_k,
+                                FileType::q3_k,  FileType::iq4_nl, FileType::iq4_xs, FileType::mxfp4,
+                                FileType::nvfp4, FileType::none,   FileType::none};
   static_assert(std::size(types) == std::size(names_of<WeightType>));
   return types[static_cast<int>(type)];
 }
 rapt_type type_of_weights(WeightType type) {
-  constexpr rapt_type types[] = {RAPT_I8,   RAPT_I4,     RAPT_U4,     RAPT_Q8_0,  RAPT_Q4_0, RAPT_Q4_1,
-                                 RAPT_Q5_0, RAPT_Q5_1,   RAPT_Q4_K,   RAPT_Q5_K,  RAPT_Q6_K, RAPT_Q2_K,
-                                 RAPT_Q3_K, RAPT_IQ4_NL, RAPT_IQ4_XS, RAPT_MXFP4, RAPT_NVFP4};
+  constexpr rapt_type types[] = {RAPT_I8,    RAPT_I4,    RAPT_U4,      RAPT_Q8_0,   RAPT_Q4_0,
+                                 RAPT_Q4_1,  RAPT_Q5_0,  RAPT_Q5_1,    RAPT_Q4_K,   RAPT_Q5_K,
+                                 RAPT_Q6_K,  RAPT_Q2_K,  RAPT_Q3_K,    RAPT_IQ4_NL, RAPT_IQ4_XS,
+                                 RAPT_MXFP4, RAPT_NVFP4, RAPT_F8_E4M3, RAPT_F8_E5M2};
   static_assert(std::size(types) == std::size(names_of<WeightType>));
   return types[static_cast<int>(type)];
 }
 std::size_t group_of_weights(const QuantizedProblem &problem) {
   const oracle::FileType type = file_type_of(problem.weights);
   return type == oracle::FileType::none ? problem.scale_group : oracle::size_of_block(type).group;
+}
+
+std::size_t outputs_per_scale(SharedScales shared) {
+  constexpr std::size_t options[] = {0, 64, 128, 256, SIZE_MAX};
+  return options[static_cast<int>(shared)];
+}
+std::size_t rows_of_scales(const QuantizedProblem &problem) {
+  const std::size_t each = std::max<std::size_t>(outputs_per_scale(problem.shared), 1);
+  return problem.outputs == 0 ? 0 : (problem.outputs - 1) / each + 1;
 }
 
 std::size_t x_group_option(const QuantizedProblem &problem) {
@@ -190,12 +221,16 @@ oracle::QuantizedOutput QuantizedNumbers::output(const QuantizedProblem &problem
   const auto of = [&](const auto &all) {
     return all.empty() ? std::span(all) : std::span(all).subspan(n * groups, groups);
   };
+  const std::size_t row = n / std::max<std::size_t>(outputs_per_scale(problem.shared), 1);
   return {.q = std::span(q).subspan(n * problem.cols, problem.cols),
-          .scales = of(scales),
+          .scales = scales.empty() ? std::span(scales) : std::span(scales).subspan(row * groups, groups),
           .offsets = of(offsets),
           .zeros = of(zeros),
           .codebook = codebook,
           .is_u4 = problem.weights == WeightType::u4,
+          .number_of = problem.weights == WeightType::f8_e4m3   ? oracle::number_of_e4m3
+                       : problem.weights == WeightType::f8_e5m2 ? oracle::number_of_e5m2
+                                                                : nullptr,
           .scale_group = group_of_weights(problem)};
 }
 
@@ -213,7 +248,7 @@ std::vector<std::uint8_t> stored_integers(WeightType type, std::span<const int> 
   std::vector<std::uint8_t> bytes;
   for (std::size_t k = 0; k < q.size(); ++k) {
     const auto low = static_cast<std::uint8_t>(q[k]);
-    if (type == WeightType::i8) {
+    if (type == WeightType::i8 || is_f8(type)) {
       bytes.push_back(low);
     } else if (k % 2 == 0) {
       bytes.push_back(low & 15U);

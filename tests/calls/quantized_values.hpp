@@ -15,14 +15,15 @@ namespace rapt::test {
 
 // Holds all arrays without gaps. Every number is exact in the type of its array.
 struct QuantizedNumbers {
-  std::vector<float> x;                // [rows][inputs]
-  std::vector<int> xq;                 // in place of x, if the problem has x of i8
-  std::vector<float> x_scales;         // [rows][groups of x]
-  std::vector<int> q;                  // [outputs][inputs]
-  std::vector<std::uint8_t> blocks;    // of a file, which the integers, scales and offsets follow from
-  std::vector<float> scales, offsets;  // [outputs][groups], or empty
+  std::vector<float> x;              // [rows][inputs]
+  std::vector<int> xq;               // in place of x, if the problem has x of i8
+  std::vector<float> x_scales;       // [rows][groups of x]
+  std::vector<int> q;                // [outputs][inputs]
+  std::vector<std::uint8_t> blocks;  // of a file, which the integers, scales and offsets follow from
+  std::vector<float> scales,
+      offsets;  // [outputs][groups], or empty; scales may have a row for several outputs
   std::vector<std::uint8_t> zeros;
-  std::vector<float> codebook, bias, row_scales, add;
+  std::vector<float> codebook, output_scales, bias, row_scales, add;
   std::size_t groups = 0, x_group = 0, x_groups = 0;
 
   oracle::QuantizedOutput output(const QuantizedProblem &problem, std::size_t n) const;
@@ -69,6 +70,11 @@ std::size_t group_of_weights(const QuantizedProblem &problem);
 inline bool has_x_of_i8(QuantizedTypes types) {
   return types == QuantizedTypes::i8_f32_f32 || types == QuantizedTypes::i8_f16_bf16;
 }
+
+inline bool is_f8(WeightType type) { return type == WeightType::f8_e4m3 || type == WeightType::f8_e5m2; }
+// Returns the option outputs_per_scale of the problem, and how many rows of scales it has.
+std::size_t outputs_per_scale(SharedScales shared);
+std::size_t rows_of_scales(const QuantizedProblem &problem);
 
 // Packs the integers of a row as rapt.h says: two to a byte for 4 bits.
 std::vector<std::uint8_t> stored_integers(WeightType type, std::span<const int> q);

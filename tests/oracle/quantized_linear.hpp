@@ -49,6 +49,7 @@ struct QuantizedOutput {
   std::span<const std::uint8_t> zeros;
   std::span<const float> codebook;
   bool is_u4 = false;
+  float (*number_of)(int) = nullptr;  // of codes that are numbers of 8 bits
   std::size_t scale_group = 0;
 
   std::size_t fold() const { return scale_group ? scale_group : 512; }
@@ -59,6 +60,7 @@ struct QuantizedOutput {
     return q[k] - (zeros.empty() ? 8 : zeros[group_of(k)]);
   }
   float number(std::size_t k) const {
+    if (number_of) return number_of(q[k]);
     if (!codebook.empty()) return codebook[static_cast<std::size_t>(q[k])];
     return static_cast<float>(integer(k));
   }

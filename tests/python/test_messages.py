@@ -325,7 +325,10 @@ def test_ways_out() -> None:
         ),
         (lambda: rapt.linear(W, np.ones((3, 32), bool)), "w has elements of bool, which rapt lacks: np.asarray(w, "),
         (lambda: dequantize_rows(q, scales), "not one of i8, i4, u4: it comes after q and before scales"),
-        (lambda: pack_quantized(q, scales), "not one of i8, i4, u4: it comes after q and before scales"),
+        (
+            lambda: pack_quantized(q, scales),
+            "not one of i8, i4, u4, f8_e4m3, f8_e5m2: it comes after q and before scales",
+        ),
     ]
     for call, words in wrong:
         with pytest.raises(TypeError, match=re.escape(words)):

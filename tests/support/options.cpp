@@ -221,6 +221,7 @@ constexpr Option<LinearProblem> of_linear[] = {
          [](const Draw &draw, LinearProblem &problem) {
            problem.add = draw.random.one_of({Addend::none, Addend::none, Addend::like_y, Addend::like_x});
          }},
+    {.word = "output_scales", .field = &LinearProblem::output_scales},
 };
 
 constexpr Option<QuantizedProblem> of_quantized[] = {
@@ -265,6 +266,8 @@ constexpr Option<QuantizedProblem> of_quantized[] = {
     {.word = "add",
      .field = &QuantizedProblem::add,
      .draw = [](const Draw &draw, QuantizedProblem &problem) { problem.add = draw.random.one_in(4); }},
+    {.word = "shared", .field = &QuantizedProblem::shared},
+    {.word = "output_scales", .field = &QuantizedProblem::output_scales},
 };
 
 constexpr Option<RopeProblem> of_rope[] = {

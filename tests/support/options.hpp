@@ -20,7 +20,7 @@ template <class Owner>
 struct Fields {
   using Any = FieldOf<Owner, bool, double, std::size_t, std::ptrdiff_t, std::optional<std::ptrdiff_t>, PerRow,
                       RowRange, InputClass, Calls, ElementTypes, Addend, MatrixOrder, WeightType,
-                      QuantizedTypes, XGroup, RopePositions>;
+                      QuantizedTypes, XGroup, SharedScales, RopePositions>;
 };
 template <>
 struct Fields<Layout> {

@@ -156,10 +156,12 @@ struct LinearProblem : RowsProblem {
   bool bias = false;
   bool row_scales = false;
   Addend add = Addend::none;
+  bool output_scales = false;
   bool operator==(const LinearProblem &) const = default;
 };
 
-// Names the weights of a linear layer with quantized weights: integers, or blocks of a file, which are always packed.
+// Names the weights of a linear layer with quantized weights: integers, blocks of a file, which are always packed, or numbers
+// of 8 bits, which only f32 arithmetic has.
 enum class WeightType {
   i8,
   i4,
@@ -177,12 +179,14 @@ enum class WeightType {
   iq4_nl,
   iq4_xs,
   mxfp4,
-  nvfp4
+  nvfp4,
+  f8_e4m3,
+  f8_e5m2
 };
 template <>
-inline constexpr auto names_of<WeightType> =
-    std::to_array<const char *>({"i8", "i4", "u4", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k",
-                                 "q6_k", "q2_k", "q3_k", "iq4_nl", "iq4_xs", "mxfp4", "nvfp4"});
+inline constexpr auto names_of<WeightType> = std::to_array<const char *>(
+    {"i8", "i4", "u4", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k", "q2_k", "q3_k",
+     "iq4_nl", "iq4_xs", "mxfp4", "nvfp4", "f8_e4m3", "f8_e5m2"});
 
 // Names the types of x, y and the scales. x of i8 has scales, and only i8 arithmetic has it.
 enum class QuantizedTypes { f32_f32_f32, f16_f32_f16, bf16_bf16_bf16, f32_bf16_f16, i8_f32_f32, i8_f16_bf16 };
@@ -195,6 +199,12 @@ inline constexpr auto names_of<QuantizedTypes> = std::to_array<const char *>(
 enum class XGroup { as_weights, one, three, row };
 template <>
 inline constexpr auto names_of<XGroup> = std::to_array<const char *>({"as_weights", "one", "three", "row"});
+
+// Says how many outputs share their scales.
+enum class SharedScales { none, of_64, of_128, of_256, all };
+template <>
+inline constexpr auto names_of<SharedScales> = std::to_array<const char *>({"none", "of_64", "of_128",
+                                                                            "of_256", "all"});
 
 // Each field needs a row in options.cpp.
 struct QuantizedProblem : RowsProblem {
@@ -211,6 +221,8 @@ struct QuantizedProblem : RowsProblem {
   bool bias = false;
   bool row_scales = false;
   bool add = false;
+  SharedScales shared = SharedScales::none;  // only with scales
+  bool output_scales = false;
   bool operator==(const QuantizedProblem &) const = default;
 };
 

@@ -66,6 +66,11 @@ class CaseMaker {
     for (std::size_t i = 0; i < pick(4, 40); ++i) {
       add_linear_problem(draw_quantized_problem(random_, 2000000, in_i8), pick(2, 3));
     }
+    // Later options come last, so that the cases before them stay as they are.
+    for (std::size_t i = 0; i < pick(80, 1000); ++i) {
+      const Problem problem = draw_quantized_problem(random_, pick(40000, 200000), in_i8);
+      add_linear_problem(with_later_options(random_, problem, in_i8), pick(2, 3));
+    }
     return std::move(cases_);
   }
   std::vector<LaidOutProblem> make_rope() {

@@ -31,6 +31,13 @@ struct CodeSimd {
     return vreinterpretq_f32_u32(vorrq_u32(masked, vdupq_n_u32(0x4b000000)));
   }
 
+  template <unsigned shift, std::size_t j>
+  static uint32x4_t signed_bits(uint32x4_t words) {
+    const uint32x4_t on_top = vshlq_n_u32(words, 24 - 8 * static_cast<int>(j));
+    const int32x4_t in_place = vshrq_n_s32(vreinterpretq_s32_u32(on_top), 24 - static_cast<int>(shift));
+    return vandq_u32(vreinterpretq_u32_s32(in_place), vdupq_n_u32(0x80000000U | 127U << shift));
+  }
+
   using X = std::int8_t;
   static constexpr std::size_t place(std::size_t j) { return j; }
   static constexpr std::size_t inputs_together = 4;

@@ -33,6 +33,7 @@ void linear_tasks(const rapt::LinearCall *call, std::size_t first, std::size_t l
   const rapt::LinearTasks tasks(o);
   const auto output = [&](std::size_t r, std::size_t n) {
     A y = t(r, n);
+    if (o.output_scales) y = y * static_cast<const A *>(o.output_scales)[n];
     if (o.bias) y = y + static_cast<const A *>(o.bias)[n];
     if (o.row_scales) y = y * call->row_scale<A>(r);
     if (!o.add) return y;

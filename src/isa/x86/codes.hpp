@@ -35,6 +35,13 @@ struct X86Codes {
   static Register high_halves(Register words) { return low_halves(RAPT_MM(srli_epi32)(words, 4)); }
   static Register biased(Register words) { return words; }
 
+  template <unsigned shift, std::size_t j>
+  static Register signed_bits(Register words) {
+    const Register on_top = j == 3 ? words : RAPT_MM(slli_epi32)(words, 24 - 8 * static_cast<int>(j));
+    const Register in_place = RAPT_MM(srai_epi32)(on_top, 24 - static_cast<int>(shift));
+    return RAPT_MM_SI(and)(in_place, RAPT_MM(set1_epi32)(static_cast<int>(0x80000000U | 127U << shift)));
+  }
+
   static Sums start(std::int32_t n) { return Sums(RAPT_MM(set1_epi32)(n)); }
   static Weights weights(Register words) {
     return {RAPT_MM_SI(and)(words, RAPT_MM(set1_epi32)(0x00ff00ff)), RAPT_MM(srli_epi16)(words, 8)};

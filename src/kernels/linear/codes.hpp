@@ -57,6 +57,15 @@ struct CodesOfHalves {
   }
 };
 struct CodesWithTable : CodesOfHalves {};
+// Numbers of 8 bits, without integers. Tiles see no specials of them (quantized.hpp).
+template <unsigned exponent_bits>
+struct CodesOfF8 : CodesOfBytes {
+  static constexpr rapt::F8 f8{exponent_bits};
+};
+template <class Kind>
+concept IsOfF8 = requires {
+  Kind::f8;
+};
 template <unsigned bits_of_integer>
 struct CodesInBytes : CodesOfHalves {
   static constexpr unsigned bits = bits_of_integer;
@@ -161,9 +170,26 @@ RAPT_INNER inline void with_kind_of_integers(const rapt::QuantizedWeights &weigh
 // A number's bits with this one's are the number plus 2^23, if it is an integer below 2^23.
 inline constexpr float code_magic = 0x1p23f;
 
+// Returns code j of each word as a number, and those that are no finite numbers too if there may be such.
+template <class Codes, class Kind, std::size_t j, bool may_be_special = false>
+RAPT_INNER inline simd<float>::batch number_of_f8(CodeWords words) {
+  using S = simd<float>;
+  constexpr rapt::F8 f8 = Kind::f8;
+  const CodeWords bits = Codes::template signed_bits<f8.shift(), j>(words);
+  const S::batch number = S::number(bits) * typename S::batch(f8.factor());
+  if constexpr (!may_be_special) return number;
+  // The sum reaches bit 7 of the code's place for specials alone.
+  constexpr std::uint32_t to_top = 128 - f8.first_special();
+  const CodeWords magnitude = bits & CodeWords(0x7fffffff);
+  const CodeWords is_special = (magnitude + CodeWords(to_top << f8.shift())) >> (f8.shift() + 7);
+  return S::number(CodeWords(S::bits(number)) |
+                   ((CodeWords(0) - is_special) & CodeWords(rapt::F8::exponent_of_specials)));
+}
+
 // Returns code j of each word as a number. `zero` is the codes' zero plus code_magic.
 template <class Codes, class Kind, std::size_t j>
 RAPT_INNER inline simd<float>::batch number_of(CodeWords words, simd<float>::batch zero, const float *table) {
+  if constexpr (IsOfF8<Kind>) return number_of_f8<Codes, Kind, j>(words);
   const CodeWords code = code_of<Kind, j>(words);
   if constexpr (std::is_same_v<Kind, CodesWithTable>) {
     return Codes::look_up(table, code);

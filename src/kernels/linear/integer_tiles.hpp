@@ -27,6 +27,7 @@
 //   look_up(table, codes)   the elements of a table of 16 that the low 4 bits of each lane name
 //   with_magic<mask>(codes) the bits in the mask as numbers, plus code_magic
 //   prefers_tables          whether look_up is faster than with_magic
+//   signed_bits<shift, j>(w)    bit 7 of byte j of each word as the highest bit, and the other 7 bits shifted so far up
 #pragma once
 
 #include <cstddef>

@@ -84,10 +84,16 @@ class NumberGroups {
         S::store(groups_.zero_numbers() + i, S::load(groups_.zeros() + i) + batch(code_magic));
     }
     const auto use_kind = [&](auto kind) RAPT_INNER {
-      if (!LinearWays<NumberTiles<Codes>>::converts(rows)) return f(kind, codes, std::size_t{0});
+      const bool as_numbers =
+          LinearWays<NumberTiles<Codes>>::converts(rows) || groups_.weights().may_have_specials(output);
+      if (!as_numbers) return f(kind, codes, std::size_t{0});
       to_numbers<decltype(kind)>(codes, inputs);
       f(WeightsOf<float>{}, static_cast<const float *>(numbers_), std::size_t{0});
     };
+    if (const rapt::F8 f8 = groups_.weights().f8()) {
+      if (f8.exponent_bits == 4) return use_kind(CodesOfF8<4>{});
+      return use_kind(CodesOfF8<5>{});
+    }
     if (has_table_) {
       use_kind(CodesWithTable{});
     } else {
@@ -125,6 +131,8 @@ class NumberGroups {
               batch number;
               if constexpr (Kind::whole_units) {
                 number = number_in_planes<Codes, Kind, j>(at, zero[i]);
+              } else if constexpr (IsOfF8<Kind>) {
+                number = number_of_f8<Codes, Kind, j, true>(load_words(at));
               } else {
                 number = number_of<Codes, Kind, j>(load_words(at), zero[i], table_);
               }

@@ -68,6 +68,7 @@ class QuantizedGroups {
       } else {
         if (weights_.has_scales()) terms_.scales = {weights_.packed_scales(output, g), weights_.scale_type()};
         terms_.scales.scale_of = weights_.scale_of();
+        terms_.scales.are_shared = weights_.shares_scales();
         if (weights_.has_offsets())
           terms_.offsets = {weights_.packed_offsets(output, g), weights_.scale_type()};
       }

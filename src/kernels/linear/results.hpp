@@ -1,4 +1,4 @@
-// Finishes the sums of a block of outputs: bias, row scale, addend and type.
+// Finishes the sums of a block of outputs: output scales, bias, row scale, addend and type.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,7 @@ template <class A>
   using S = simd<A>;
   using batch = typename S::batch;
   const rapt_linear_options &o = call.options;
+  const A *const output_scales = o.output_scales ? static_cast<const A *>(o.output_scales) + output : nullptr;
   const A *const bias = o.bias ? static_cast<const A *>(o.bias) + output : nullptr;
   rapt::with_element<A>(o.y_type, [&](auto element) {
     using Y = typename decltype(element)::type;
@@ -26,6 +27,7 @@ template <class A>
       for (std::size_t n = 0; n < outputs; n += S::width) {
         const std::size_t left = outputs - n;
         batch v = S::load(sums + n) + batch(A(0));
+        if (output_scales) v = v * S::load_first(output_scales + n, left);
         if (bias) v = v + S::load_first(bias + n, left);
         if (o.row_scales) v = v * scale;
         if (o.add) {

@@ -14,7 +14,7 @@
 namespace {
 
 // Points at scales or offsets, [groups][64] from the tile's first group on, or at nothing. Only packed ones may be
-// f16 or bf16. Those of type RAPT_I8 are integers times steps, [groups / groups_of_step][64].
+// f16 or bf16. Those of type RAPT_I8 are integers times steps, [groups / groups_of_step][64]. Shared ones are [groups].
 struct GroupNumbers {
   const void *first = nullptr;
   rapt_type type = RAPT_F32;
@@ -22,6 +22,7 @@ struct GroupNumbers {
   std::size_t groups_of_step = 1;
   enum class Integers { bytes, low_halves, high_halves } integers = Integers::bytes;
   rapt::ScaleOf scale_of = rapt::ScaleOf::d;
+  bool are_shared = false;
 
   explicit operator bool() const { return first != nullptr; }
   bool are_bytes() const { return steps || scale_of != rapt::ScaleOf::d; }
@@ -39,6 +40,11 @@ struct GroupNumbers {
     if (scale_of != rapt::ScaleOf::d) return load_bytes_of_scales(group * rapt::linear_block + n, to);
     rapt::with_element<float>(type, [&](auto element) RAPT_INNER {
       const auto *from = static_cast<const typename decltype(element)::type *>(first);
+      if (are_shared) {
+        const typename S::batch number(rapt::widened(from[group]));
+        unroll<vectors>([&](std::size_t j) RAPT_INNER { to[j] = number; });
+        return;
+      }
       from += group * rapt::linear_block + n;
       unroll<vectors>([&](std::size_t j) RAPT_INNER { to[j] = S::load(from + j * S::width); });
     });

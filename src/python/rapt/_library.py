@@ -14,6 +14,7 @@ REPEAT = -(1 << (8 * ctypes.sizeof(c_ssize_t) - 1))  # RAPT_REPEAT
 
 # rapt_type
 F32, F64, F16, BF16, I8, I4, U4 = 1, 2, 3, 4, 5, 6, 7
+F8_E4M3, F8_E5M2 = 22, 23
 
 
 class Blocks(NamedTuple):
@@ -198,6 +199,8 @@ class LinearOptions(_Options):
         ("w_codebook", c_void_p),
         ("x_group", c_size_t),
         ("x_scales", c_void_p),
+        ("outputs_per_scale", c_size_t),
+        ("output_scales", c_void_p),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from ctypes import byref, c_size_t, c_void_p
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, overload
 
@@ -40,6 +40,8 @@ from ._library import (
     F16,
     F32,
     F64,
+    F8_E4M3,
+    F8_E5M2,
     I4,
     I8,
     U4,
@@ -57,10 +59,13 @@ from ._threads import run_tasks, thread_count
 from ._workspace import SMALL, Workspace, run_at_once
 
 BLOCK = 64  # outputs of a block of packed weights
-QUANTIZED = {"i8": I8, "i4": I4, "u4": U4}
+_IN_BYTES = {"i8": np.int8, "f8_e4m3": np.uint8, "f8_e5m2": np.uint8}  # one input a byte
+QUANTIZED = {"i8": I8, "i4": I4, "u4": U4, "f8_e4m3": F8_E4M3, "f8_e5m2": F8_E5M2}
+INTEGERS = {"i8": I8, "i4": I4, "u4": U4}
 IN_BLOCKS = {name: of.number for name, of in BLOCKS.items()}
 ROW = 2 * sys.maxsize + 1  # x_group of a whole row
 SCALE_GROUPS = (0, 16, 32, 64, 128, 256)
+OUTPUTS_PER_SCALE = (1, 64, 128, 256, -1)
 _NUMBERS = {"f32": F32, "f16": F16, "bf16": BF16}
 
 Integers = Literal["i8", "i4", "u4"]
@@ -108,6 +113,13 @@ def _name_what_is_packed(options: LinearOptions, data: Array) -> None:
     options.w_offsets, options.w_codebook = offsets * given, codebook * given
     if scales or offsets:
         options.w_scale_type = int(data[36])
+    options.outputs_per_scale = _outputs_per_scale(data)
+
+
+def _outputs_per_scale(data: Array) -> int:
+    """The option that the header of packed weights names, or 0."""
+    outputs = int.from_bytes(data[44:48].tobytes(), "little")
+    return ROW if outputs == 0xFFFFFFFF else outputs
 
 
 def _type_of_weights(type: Any) -> int:
@@ -141,8 +153,8 @@ class PackedWeights:
     """Weights in the order in which linear reads them, by pack_weights.
 
     shape         (out_features, in_features)
-    type          "f32", "f64", "f16" or "bf16", or "i8", "i4" or "u4" by pack_quantized, or the name of blocks by
-                  pack_blocks, such as "Q4_K"
+    type          "f32", "f64", "f16" or "bf16"; "i8", "i4", "u4", "f8_e4m3" or "f8_e5m2" by pack_quantized; or the name of
+                  blocks by pack_blocks, such as "Q4_K"
     data          the packed weights as uint8
     scale_group   inputs that share a scale of quantized weights; 0: a row, or as the blocks say
 
@@ -229,11 +241,24 @@ def _pack_parts(parts: list[Array], options: LinearOptions) -> Array:
     return data
 
 
-def _pack(matrix: Array, first: int, options: LinearOptions, numbers: dict[str, Array], data: Array) -> None:
-    """The outputs of a layer from `first` on. The numbers are fields of the options that have a row for each output."""
+def _pack(
+    matrix: Array,
+    first: int,
+    options: LinearOptions,
+    numbers: dict[str, Array],
+    data: Array,
+    shared: Mapping[str, int] = {},
+) -> None:
+    """The outputs of a layer from `first` on. The numbers are fields of the options that have a row for each output, or for
+    as many as share it."""
 
     def run(begin: int, count: int) -> Any:
-        part = options.changed(**{name: address(array) + begin * array.strides[0] for name, array in numbers.items()})
+        def row(name: str) -> int:
+            return begin // shared.get(name, 1)
+
+        part = options.changed(
+            **{name: address(array) + row(name) * array.strides[0] for name, array in numbers.items()}
+        )
         w = address(matrix) + begin * matrix.strides[0]
         return C.rapt_linear_pack(w, first + begin, count, part, address(data), len(data))
 
@@ -252,13 +277,21 @@ def _packed(w: Any, function: str) -> PackedWeights:
     return w
 
 
-def _unpack(packed: PackedWeights, matrix: Array, options: LinearOptions, parts: dict[str, Array]) -> None:
-    """Fills the matrix and the parts, which have a row for each output, except for the codebook."""
+def _unpack(
+    packed: PackedWeights,
+    matrix: Array,
+    options: LinearOptions,
+    parts: dict[str, Array],
+    shared: Mapping[str, int] = {},
+) -> None:
+    """Fills the matrix and the parts, which have a row for each output or for as many as share it, except for the codebook."""
 
     def run(begin: int, count: int) -> Any:
         def part(name: str) -> int | None:
             array = parts.get(name)
-            return None if array is None else address(array) + (begin * array.strides[0] if array.ndim == 2 else 0)
+            if array is None:
+                return None
+            return address(array) + (begin // shared.get(name, 1) * array.strides[0] if array.ndim == 2 else 0)
 
         to = address(matrix) + begin * matrix.strides[0], *map(part, ("scales", "zeros", "offsets", "codebook"))
         return C.rapt_linear_unpack(address(packed.data), len(packed.data), begin, count, options, *to)
@@ -351,25 +384,35 @@ def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[Array, Arra
     return in_kind_of(x, q), in_kind_of(x, scales)
 
 
-def _integers(type: Any) -> int:
+def _integers(type: Any, types: dict[str, int] = QUANTIZED) -> int:
     if not isinstance(type, str):
-        raise TypeError(f"type is {shown(type)}, not one of {', '.join(QUANTIZED)}: it comes after q and before scales")
+        raise TypeError(f"type is {shown(type)}, not one of {', '.join(types)}: it comes after q and before scales")
     if type in BLOCKS:
         raise ValueError(f"type is {type!r}, which pack_blocks takes")
-    return choice(QUANTIZED, "type", type)
+    return choice(types, "type", type)
+
+
+def _shared_outputs(outputs_per_scale: Any, scales: Any) -> int:
+    """How many outputs share a row of scales."""
+    outputs = integer(outputs_per_scale, "outputs_per_scale", -1)
+    if outputs not in OUTPUTS_PER_SCALE:
+        raise ValueError(f"outputs_per_scale is {outputs}, not one of {', '.join(map(str, OUTPUTS_PER_SCALE))}")
+    if outputs != 1 and scales is None:
+        raise ValueError(f"outputs_per_scale is {outputs} without scales")
+    return ROW if outputs == -1 else outputs
 
 
 def _rows_of_integers(q: Any, type: str, in_features: int | None) -> tuple[Array, int]:
     """q as a contiguous matrix, and how many inputs its rows have."""
     matrix = _matrix(q, "q")
-    wanted = np.int8 if type == "i8" else np.uint8
+    wanted = _IN_BYTES.get(type, np.uint8)
     if matrix.dtype != wanted:
         raise TypeError(f"q has elements of {matrix.dtype.name}, not {np.dtype(wanted).name}")
     if in_features is not None:
         in_features = integer(in_features, "in_features")
     else:
-        in_features = matrix.shape[1] * (1 if type == "i8" else 2)
-    if matrix.shape[1] != (in_features if type == "i8" else (in_features + 1) // 2):
+        in_features = matrix.shape[1] * (1 if type in _IN_BYTES else 2)
+    if matrix.shape[1] != (in_features if type in _IN_BYTES else (in_features + 1) // 2):
         raise ValueError(f"q has the shape {matrix.shape}, which is not that of {in_features} inputs")
     return np.ascontiguousarray(matrix), in_features
 
@@ -415,14 +458,14 @@ def dequantize_rows(
     >>> rapt.dequantize_rows(q, "i8", scales)
     array([[ 1.007874, -2.015748,  4.      ]], dtype=float32)
     """
-    q_type = _integers(type)
+    q_type = _integers(type, INTEGERS)
     y_type = type_choice({None: F32, **_NUMBERS}, "out_type", out_type)
     group = integer(group, "group")
     matrix, inputs = _rows_of_integers(q, type, in_features)
     _check_parts(type, zeros, codebook)
     groups = 0 if inputs == 0 else -(-inputs // (group or inputs))
     shape = len(matrix), groups
-    of_scales, scale_type = _scales_and_offsets(scales, offsets, shape)
+    of_scales, scale_type = _scales_and_offsets(scales, offsets, shape, shape)
     of_groups = [of_scales.get("scales"), None if zeros is None else _zeros(zeros, shape), of_scales.get("offsets")]
     numbers = None if codebook is None else _codebook(codebook)
     of_codebook = None if numbers is None else address(numbers)
@@ -449,11 +492,13 @@ def _scales(x: Any, name: str) -> Array:
     return as_numbers(array, name, F32)
 
 
-def _scales_and_offsets(scales: Any, offsets: Any, shape: tuple[int, int]) -> tuple[dict[str, Array], int]:
+def _scales_and_offsets(
+    scales: Any, offsets: Any, shape_of_scales: tuple[int, int], shape_of_offsets: tuple[int, int]
+) -> tuple[dict[str, Array], int]:
     """Those that are given, as contiguous arrays of one type, and that type or 0."""
     arrays: dict[str, Array] = {}
     types = {}
-    for name, given in (("scales", scales), ("offsets", offsets)):
+    for name, given, shape in (("scales", scales, shape_of_scales), ("offsets", offsets, shape_of_offsets)):
         if given is None:
             continue
         numbers = _scales(given, name)
@@ -471,6 +516,7 @@ def pack_quantized(
     *,
     in_features: int | None = None,
     scale_group: int = 0,
+    outputs_per_scale: int = 1,
     zeros: Any = None,
     offsets: Any = None,
     codebook: Any = None,
@@ -478,12 +524,15 @@ def pack_quantized(
     """Quantized weights for linear: input k of an output is scale * (q[k] - zero) + offset.
 
     q             int8 [out_features][in_features] for type "i8". For "i4", of -8 to 7, and "u4", of 0 to 15, uint8
-                  [out_features][(in_features + 1) / 2]: input 2j is in the low half of byte j, input 2j + 1 in the high half
+                  [out_features][(in_features + 1) / 2]: input 2j is in the low half of byte j, input 2j + 1 in the high half.
+                  For "f8_e4m3" and "f8_e5m2", the bytes of the numbers as uint8 [out_features][in_features], such as
+                  w.view(torch.uint8)
     in_features   needed for an odd number of 4-bit inputs
     scale_group   16, 32, 64, 128 or 256 inputs share a scale; 0: the whole row
-    scales        f32, f16 or bf16 [out_features][groups]
+    outputs_per_scale    64, 128 or 256 outputs share a row of scales; -1: all outputs
+    scales        f32, f16 or bf16 [out_features][groups], or with a row for each so many outputs
     zeros         uint8 [out_features][groups], only of "u4", whose zero is 8 without them
-    offsets       as scales, of the same type
+    offsets       [out_features][groups], of the type of scales
     codebook      16 numbers that take the place of q - zero, only of "u4"
 
     >>> q, scales = rapt.quantize_rows(7 * np.eye(3, dtype=np.float32), "i4")
@@ -500,7 +549,10 @@ def pack_quantized(
     options = _packed_options(shape, w_type)
     options.scale_group = scale_group
     groups = -(-in_features // scale_group) if scale_group else 1
-    arrays, options.w_scale_type = _scales_and_offsets(scales, offsets, (shape[0], groups))
+    shared = _shared_outputs(outputs_per_scale, scales)
+    rows_of_scales = -(-shape[0] // shared)
+    arrays, options.w_scale_type = _scales_and_offsets(scales, offsets, (rows_of_scales, groups), (shape[0], groups))
+    options.outputs_per_scale = ROW if outputs_per_scale == -1 else 0 if shared == 1 else shared
     kept = {f"w_{name}": array for name, array in arrays.items()}
     if zeros is not None:
         kept["w_zeros"] = _zeros(zeros, (shape[0], groups))
@@ -510,13 +562,13 @@ def pack_quantized(
     if codes is not None:
         options.w_codebook = address(codes)
     data = np.empty(_count(C.rapt_linear_packed_length, options), np.uint8)
-    _pack(matrix, 0, options, kept, data)
+    _pack(matrix, 0, options, kept, data, {"w_scales": shared})
     return PackedWeights(shape, type, data, scale_group)
 
 
 def unpack_quantized(w: PackedWeights) -> dict[str, Any]:
     """The arguments with which pack_quantized made w: q, type, in_features, scale_group, and those of scales, zeros, offsets
-    and codebook that were given. Arrays have the same bits, and bf16 is uint16. The half of a byte that no input has is 0.
+    codebook and outputs_per_scale that were given. Arrays have the same bits, and bf16 is uint16. The half of a byte that no input has is 0.
 
     A TypeError is a w of other weights, which unpack_weights or unpack_blocks takes.
 
@@ -531,20 +583,28 @@ def unpack_quantized(w: PackedWeights) -> dict[str, Any]:
     options = _packed_options(packed.shape, packed._number)
     options.scale_group = group
     has_scales, has_zeros, has_offsets, has_codebook = (bool(flag) for flag in packed.data[40:44])
+    outputs_per_scale = _outputs_per_scale(packed.data)
     shape = outputs, -(-inputs // group) if group else 1
+    shared = max(1, outputs_per_scale)
     parts: dict[str, Array] = {}
     if has_scales or has_offsets:
         options.w_scale_type = int(packed.data[36])
         dtype = DTYPES.get(options.w_scale_type, np.float64)  # of a damaged header, which the library refuses
-        parts |= {name: np.empty(shape, dtype) for name in ["scales"] * has_scales + ["offsets"] * has_offsets}
+        if has_scales:
+            parts["scales"] = np.empty((-(-outputs // shared), shape[1]), dtype)
+        if has_offsets:
+            parts["offsets"] = np.empty(shape, dtype)
     if has_zeros:
         parts["zeros"] = np.empty(shape, np.uint8)
     if has_codebook:
         parts["codebook"] = np.empty(16, np.float32)
-    in_bytes = packed.type == "i8"
-    q = np.empty((outputs, inputs if in_bytes else (inputs + 1) // 2), np.int8 if in_bytes else np.uint8)
-    _unpack(packed, q, options, parts)
-    return {"q": q, "type": packed.type, "in_features": inputs, "scale_group": group, **parts}
+    columns = inputs if packed.type in _IN_BYTES else (inputs + 1) // 2
+    q = np.empty((outputs, columns), _IN_BYTES.get(packed.type, np.uint8))
+    _unpack(packed, q, options, parts, {"scales": shared})
+    made = {"q": q, "type": packed.type, "in_features": inputs, "scale_group": group, **parts}
+    if outputs_per_scale != 0:
+        made["outputs_per_scale"] = -1 if outputs_per_scale == ROW else outputs_per_scale
+    return made
 
 
 def _blocks(type: Any) -> Blocks:
@@ -732,6 +792,12 @@ class _Call:
             raise ValueError(f"bias has the shape {numbers.shape}, not {(self.outputs,)}")
         self.options.bias = self.keep(np.ascontiguousarray(numbers))
 
+    def set_output_scales(self, output_scales: Any) -> None:
+        numbers = as_numbers(output_scales, "output_scales", arithmetic_type(self.options.x_type))
+        if numbers.shape not in ((), (self.outputs,)):
+            raise ValueError(f"output_scales has the shape {numbers.shape}, not {(self.outputs,)}")
+        self.options.output_scales = self.keep(np.ascontiguousarray(np.broadcast_to(numbers, (self.outputs,))))
+
     def set_row_scales(self, row_scales: Any) -> None:
         numbers = as_numbers(row_scales, "row_scales", arithmetic_type(self.options.x_type))
         self.options.row_scales = self.keep(np.ascontiguousarray(broadcast(numbers, self.rows_shape, "row_scales")))
@@ -796,14 +862,14 @@ class _Call:
 # fmt: off
 @overload
 def linear(  # type: ignore[misc]
-    x: Torch, w: TensorLike | PackedWeights, bias: TensorLike | None = None, *, row_scales: TensorLike | None = None,
-    add: TensorLike | None = None, x_rows: TensorLike | None = None, y_rows: TensorLike | None = None,
+    x: Torch, w: TensorLike | PackedWeights, bias: TensorLike | None = None, *, output_scales: TensorLike | None = None,
+    row_scales: TensorLike | None = None, add: TensorLike | None = None, x_rows: TensorLike | None = None, y_rows: TensorLike | None = None,
     arithmetic: Arithmetic = None, x_group: int = 0, out_type: Any = None, out: Torch | None = None, threads: int | None = 1,
 ) -> Torch: ...
 @overload
 def linear(
-    x: TensorLike, w: TensorLike | PackedWeights, bias: TensorLike | None = None, *, row_scales: TensorLike | None = None,
-    add: TensorLike | None = None, x_rows: TensorLike | None = None, y_rows: TensorLike | None = None,
+    x: TensorLike, w: TensorLike | PackedWeights, bias: TensorLike | None = None, *, output_scales: TensorLike | None = None,
+    row_scales: TensorLike | None = None, add: TensorLike | None = None, x_rows: TensorLike | None = None, y_rows: TensorLike | None = None,
     arithmetic: Arithmetic = None, x_group: int = 0, out_type: Any = None, out: Array | None = None, threads: int | None = 1,
 ) -> Array: ...
 # fmt: on
@@ -814,6 +880,7 @@ def linear(
     w: Any,
     bias: Any = None,
     *,
+    output_scales: Any = None,
     row_scales: Any = None,
     add: Any = None,
     x_rows: Any = None,
@@ -824,7 +891,7 @@ def linear(
     out: Any = None,
     threads: int | None = 1,
 ) -> Any:
-    """(x . wT + bias) * row_scales + add, as torch.nn.functional.linear has x, w and bias.
+    """(x . wT * output_scales + bias) * row_scales + add, as torch.nn.functional.linear has x, w and bias.
 
     x is [...][in_features] and w is [out_features][in_features], or comes from pack_weights, pack_quantized or
     pack_blocks. Each is f32, f16 or bf16, and they may differ; or both are f64. The result is [...][out_features] of x's
@@ -835,6 +902,7 @@ def linear(
     to row, and either where a stride is negative.
 
     bias         [out_features] numbers
+    output_scales    [out_features] numbers, or one for all
     row_scales   numbers that broadcast to the result's shape without its last dimension
     add          a tensor of x's kinds of types, which broadcasts to the result's shape. It may be `out`
     x_rows       [rows] integers: x is a matrix, and row r of the result is that of row x_rows[r] of x. A row may be there
@@ -870,7 +938,7 @@ def linear(
     array([[5., 7., 9.],
            [5., 7., 9.]], dtype=float32)
     """
-    call, result = _call(x, w, bias, row_scales, add, x_rows, y_rows, arithmetic, x_group, out_type, out)
+    call, result = _call(x, w, bias, output_scales, row_scales, add, x_rows, y_rows, arithmetic, x_group, out_type, out)
     call.run(result, threads)
     return in_kind_of(x, result) if out is None else out
 
@@ -879,6 +947,7 @@ def _call(
     x: Any,
     w: Any,
     bias: Any,
+    output_scales: Any,
     row_scales: Any,
     add: Any,
     x_rows: Any,
@@ -894,6 +963,8 @@ def _call(
     result = call.output(out, y_rows, like)
     if bias is not None:
         call.set_bias(bias)
+    if output_scales is not None:
+        call.set_output_scales(output_scales)
     if row_scales is not None:
         call.set_row_scales(row_scales)
     if add is not None:
