@@ -1,6 +1,6 @@
 // Benchmarks linear layers with packed quantized weights. A size is rows x outputs x inputs, the type of the
 // weights and how many inputs share a scale, as in "64x4096x4096:i4/32". i4z has a zero and i4o an offset next to
-// each scale, and i4c a codebook. "L2", "L3" and "mem" are one row of 1024 inputs whose weights of i8 lie there. The experts of a
+// each scale, and i4c a codebook. Blocks of 128 outputs share the scales of e4m3 and e5m2. "L2", "L3" and "mem" are one row of 1024 inputs whose weights of i8 lie there. The experts of a
 // model are "model:tokens x slots x outputs x inputs". They have weights of i4/32.
 #include <fmt/format.h>
 
@@ -24,15 +24,20 @@ constexpr std::size_t group_of_peers = 32;
 Work work_of(const QuantizedShape &s) {
   const LinearShape &shape = s.of;
   const std::size_t bytes_of_group = s.with == WithGroups::offsets ? 4 : s.with == WithGroups::zeros ? 3 : 2;
-  const std::size_t weights = shape.outputs * shape.inputs / (s.type == RAPT_I8 ? 1 : 2);
+  const std::size_t weights = shape.outputs * shape.inputs / (s.is_bytes() ? 1 : 2),
+                    rows_of_scales = s.is_f8() ? (shape.outputs + 127) / 128 : shape.outputs;
   return {.elements = shape.rows * shape.outputs * shape.inputs,
           .element_bytes = sizeof(float),
-          .read = weights + shape.outputs * s.groups() * bytes_of_group +
+          .read = weights + rows_of_scales * s.groups() * bytes_of_group +
                   shape.rows * shape.inputs * sizeof(float),
           .written = shape.rows * shape.outputs * sizeof(float),
           .byte_uops_per_vector = s.arithmetic == RAPT_ARITHMETIC_I8 ? Uops{1} : Uops{},
           .multiply_adds_of_tile = s.arithmetic == RAPT_ARITHMETIC_I8 ? tile_of_bytes : 0,
           .multiply_adds = true};
+}
+
+const char *name_of(rapt_type type) {
+  return type == RAPT_F8_E4M3 ? "e4m3" : type == RAPT_F8_E5M2 ? "e5m2" : type == RAPT_I8 ? "i8" : "i4";
 }
 
 void add(Kernel<QuantizedProduct> &kernel, const std::string &size, const QuantizedShape &shape) {
@@ -82,8 +87,7 @@ void register_quantized(Suite &suite, int arithmetic) {
                              : with == WithGroups::codebook ? "c"
                                                             : "";
     add(kernel,
-        fmt::format("{}x{}x{}:{}{}/{}", shape.rows, shape.outputs, shape.inputs,
-                    type == RAPT_I8 ? "i8" : "i4", also, scales),
+        fmt::format("{}x{}x{}:{}{}/{}", shape.rows, shape.outputs, shape.inputs, name_of(type), also, scales),
         {shape, type, group, arithmetic, with});
   };
   if (suite.plan().quick) {
@@ -108,6 +112,10 @@ void register_quantized(Suite &suite, int arithmetic) {
     add_shape({rows, 4096, 4096}, RAPT_I4, 128, WithGroups::zeros);
     add_shape({rows, 4096, 4096}, RAPT_I4, 32, WithGroups::offsets);
     add_shape({rows, 4096, 4096}, RAPT_I4, 32, WithGroups::codebook);
+  }
+  for (const std::size_t rows : Sizes{1, 4, 64}) {
+    if (arithmetic == RAPT_ARITHMETIC_I8) break;
+    for (const rapt_type type : {RAPT_F8_E4M3, RAPT_F8_E5M2}) add_shape({rows, 4096, 4096}, type, 128);
   }
   if (arithmetic == RAPT_ARITHMETIC_I8) {
     for (const std::size_t group : Sizes{32, 64, 128, 0}) add_shape({256, 4096, 4096}, RAPT_I8, group);

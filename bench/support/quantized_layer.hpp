@@ -25,12 +25,16 @@ enum class WithGroups { scales, zeros, offsets, codebook };
 // Scales and offsets are f16, as in the files of models.
 struct QuantizedShape {
   LinearShape of;
-  rapt_type type;           // RAPT_I8 or RAPT_I4. With zeros or a codebook the codes are those of RAPT_U4
+  // RAPT_I8, RAPT_I4, or numbers of 8 bits, for which 128 outputs share scales. With zeros or a codebook the codes are
+  // those of RAPT_U4.
+  rapt_type type;
   std::size_t scale_group;  // 0: a row
   int arithmetic;
   WithGroups with = WithGroups::scales;
 
   std::size_t groups() const { return scale_group ? (of.inputs + scale_group - 1) / scale_group : 1; }
+  bool is_f8() const { return type == RAPT_F8_E4M3 || type == RAPT_F8_E5M2; }
+  bool is_bytes() const { return type == RAPT_I8 || is_f8(); }
 };
 
 class QuantizedLayer {
@@ -41,13 +45,15 @@ class QuantizedLayer {
         w_(logits<float>(shape.of.outputs * shape.of.inputs, 0, 1)),
         y_(shape.of.rows * shape.of.outputs) {
     const LinearShape &s = shape.of;
-    const bool is_i8 = shape.type == RAPT_I8;
+    const bool is_f8 = shape.is_f8();
     const std::size_t group = shape.scale_group ? shape.scale_group : s.inputs;
-    Buffer<std::uint8_t> q(s.outputs * (is_i8 ? s.inputs : (s.inputs + 1) / 2));
+    Buffer<std::uint8_t> q(s.outputs * (shape.is_bytes() ? s.inputs : (s.inputs + 1) / 2));
     const std::size_t numbers = s.outputs * shape.groups();
     Buffer<float> rounded_scales(numbers);
-    require_ok(rapt_quantize_rows(w_.data(), RAPT_F32, 0, s.outputs, s.inputs, group, shape.type, q.data(),
-                                  rounded_scales.data()));
+    require_ok(rapt_quantize_rows(w_.data(), RAPT_F32, 0, s.outputs, s.inputs, group,
+                                  is_f8 ? RAPT_I8 : shape.type, q.data(), rounded_scales.data()));
+    // Bytes whose second bit is 0 are ordinary numbers.
+    if (is_f8) std::for_each_n(q.data(), q.size(), [](std::uint8_t &code) { code &= 0xbf; });
     Buffer<std::uint16_t> scales(numbers), offsets(numbers);
     Buffer<std::uint8_t> zeros(numbers);
     rapt_convert_f32_to_f16(rounded_scales.data(), scales.data(), numbers);
@@ -56,6 +62,7 @@ class QuantizedLayer {
     options_.size = sizeof options_;
     options_.w_type = shape.type;
     options_.w_scale_type = RAPT_F16;
+    if (is_f8) options_.outputs_per_scale = 128;
     if (shape.with == WithGroups::offsets) options_.w_offsets = offsets.data();
     float codebook[16];  // of the same numbers
     for (int i = 0; i < 16; ++i) codebook[i] = static_cast<float>(i - 8);
@@ -79,6 +86,7 @@ class QuantizedLayer {
     options_.w_zeros = nullptr;
     options_.w_codebook = nullptr;
     options_.w_scale_type = RAPT_TYPE_DEFAULT;
+    options_.outputs_per_scale = 0;
     options_.packed_w = 1;
     require_ok(rapt_linear_workspace(&options_, &bytes));
     workspace_ = Buffer<std::byte>(bytes);
