@@ -1,5 +1,6 @@
-// Tests rapt_linear_pack_words: words of GPTQ and AWQ, written here by the formats' definitions, become the packed bytes of the
-// same plain integers; sorted inputs have their order; and the status of each bad argument.
+// Tests rapt_linear_pack_words: words of GPTQ and AWQ, written here by the formats' definitions, become the packed
+// bytes of the same plain integers. Sorted inputs have their order. Each bad argument has its status. Rows of
+// MatMulNBits are packed as they are.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -124,35 +125,111 @@ TEST_CASE("words become the packed bytes of the same integers") {
   }
 }
 
+// The arguments of a call, which a test changes.
+struct Call {
+  const std::int32_t *qweight, *qzeros;
+  const void *scales;
+  const std::int32_t *g_idx;
+  int format;
+  const rapt_linear_options *o;
+  void *packed;
+  std::size_t packed_size;
+  std::size_t *order;
+  rapt_status operator()() const {
+    return rapt_linear_pack_words(qweight, qzeros, scales, g_idx, format, o, packed, packed_size, order);
+  }
+};
+
 TEST_CASE("bad arguments write nothing") {
   Random random(10);
   const auto refused = [&](auto change, rapt_status expected) {
     File file(random, RAPT_WORDS_GPTQ);
-    file.o.scale_group = 0, file.g_idx.clear(), file.order.clear();
-    Bytes packed(file.length(), 0x5a);
-    change(file, packed);
-    const Bytes before = packed;
-    CHECK(file.pack(packed) == expected);
-    CHECK(packed == before);
+    file.g_idx.clear();
+    file.draw_order(random);
+    Bytes packed(file.length() + 8, 0x5a);
+    Call call{file.qweight.data(), file.qzeros.data(), file.scales.data(),
+              file.g_idx.data(),   file.format,        &file.o,
+              packed.data(),       file.length(),      file.order.data()};
+    REQUIRE(Call(call)() == RAPT_OK);
+    std::fill(packed.begin(), packed.end(), static_cast<unsigned char>(0x5a));
+    std::fill(file.order.begin(), file.order.end(), std::size_t{77});
+    change(file, call);
+    const File before = file;
+    const Bytes packed_before = packed;
+    CHECK(call() == expected);
+    CHECK(packed == packed_before);
+    CHECK(file.order == before.order);
+    CHECK(file.qweight == before.qweight);
+    CHECK(file.qzeros == before.qzeros);
+    CHECK(file.scales == before.scales);
+    CHECK(file.g_idx == before.g_idx);
   };
-  refused([](File &f, Bytes &) { f.o.w_type = RAPT_I4; }, RAPT_BAD_TYPE);
-  refused([](File &f, Bytes &) { f.format = 3; }, RAPT_BAD_TYPE);
-  refused([](File &f, Bytes &) { f.format = -1; }, RAPT_BAD_TYPE);
-  refused([](File &f, Bytes &) { f.o.w_scales = &f; }, RAPT_BAD_W_SCALES);
-  refused([](File &f, Bytes &) { f.o.w_zeros = f.scales.data(); }, RAPT_BAD_W_ZEROS);
-  refused([](File &f, Bytes &) { f.o.w_offsets = &f; }, RAPT_BAD_W_OFFSETS);
-  refused([](File &f, Bytes &) { f.o.in_features -= 1; }, RAPT_BAD_SHAPE);
-  refused([](File &f, Bytes &) { f.o.out_features -= 1; }, RAPT_BAD_SHAPE);
-  refused([](File &f, Bytes &) { f.o.scale_group = 48; }, RAPT_BAD_SCALE_GROUP);
-  refused([](File &f, Bytes &packed) { packed.resize(f.length() - 1); }, RAPT_BAD_PACKED);
-  refused([](File &f, Bytes &) { f.order.resize(f.o.in_features); }, RAPT_BAD_OUT);
-  for (const int bad : {-1, 1}) {
+  SUBCASE("null pointers") {
+    refused([](File &, Call &c) { c.o = nullptr; }, RAPT_BAD_OPTIONS);
+    refused([](File &, Call &c) { c.qweight = nullptr; }, RAPT_BAD_W);
+    refused([](File &, Call &c) { c.scales = nullptr; }, RAPT_BAD_W_SCALES);
+    refused([](File &, Call &c) { c.qzeros = nullptr; }, RAPT_BAD_W_ZEROS);
+    refused([](File &, Call &c) { c.packed = nullptr; }, RAPT_BAD_PACKED);
+    refused([](File &, Call &c) { c.g_idx = nullptr; }, RAPT_BAD_OUT);
+    refused([](File &, Call &c) { c.order = nullptr; }, RAPT_BAD_OUT);
+  }
+  SUBCASE("options") {
+    refused([](File &f, Call &) { f.o.size = 1; }, RAPT_BAD_OPTIONS_SIZE);
+    for (const rapt_type type : {RAPT_TYPE_DEFAULT, RAPT_F32, RAPT_I8, RAPT_I4, RAPT_Q4_0, RAPT_F8_E4M3})
+      refused([&](File &f, Call &) { f.o.w_type = type; }, RAPT_BAD_TYPE);
+    for (const int format : {-1, 3}) refused([&](File &, Call &c) { c.format = format; }, RAPT_BAD_TYPE);
+    refused([](File &f, Call &) { f.o.x_type = RAPT_F64; }, RAPT_BAD_TYPE);
+    refused([](File &f, Call &) { f.o.w_scales = &f; }, RAPT_BAD_W_SCALES);
+    refused([](File &f, Call &) { f.o.w_scale_type = RAPT_I8; }, RAPT_BAD_W_SCALES);
+    refused([](File &f, Call &) { f.o.w_zeros = f.scales.data(); }, RAPT_BAD_W_ZEROS);
+    refused([](File &f, Call &) { f.o.w_offsets = &f; }, RAPT_BAD_W_OFFSETS);
+    refused([](File &f, Call &) { f.o.w_codebook = reinterpret_cast<const float *>(&f); },
+            RAPT_BAD_W_CODEBOOK);
+    refused([](File &f, Call &) { f.o.scale_group = 48; }, RAPT_BAD_SCALE_GROUP);
+    refused([](File &, Call &c) { --c.packed_size; }, RAPT_BAD_PACKED);
+    refused([](File &f, Call &) { f.o.in_features = 0; }, RAPT_BAD_SHAPE);
+    for (std::size_t i = 1; i < 8; ++i) {
+      refused([&](File &f, Call &) { f.o.in_features -= i; }, RAPT_BAD_SHAPE);
+      refused([&](File &f, Call &) { f.o.out_features -= i; }, RAPT_BAD_SHAPE);
+    }
+    refused([](File &f, Call &) { f.o.in_features = SIZE_MAX / 8 * 8; }, RAPT_BAD_SIZE);
+  }
+  SUBCASE("groups") {
+    for (const int bad : {-1, 1, INT32_MAX, INT32_MIN}) {
+      refused(
+          [&](File &f, Call &) {
+            f.o.scale_group = 0;
+            std::fill(f.g_idx.begin(), f.g_idx.end(), 0);
+            f.g_idx.back() = bad;
+          },
+          RAPT_BAD_SCALE_GROUP);
+    }
+  }
+  SUBCASE("overlap") {
+    const auto last_byte = [](const void *begin, std::size_t bytes) {
+      return const_cast<char *>(static_cast<const char *>(begin)) + bytes - 1;
+    };
+    // The first byte of what is written is the last byte of what is read.
+    refused([&](File &f, Call &c) { c.packed = last_byte(f.qweight.data(), 4 * f.qweight.size()); },
+            RAPT_BAD_OVERLAP);
+    refused([&](File &f, Call &c) { c.packed = last_byte(f.qzeros.data(), 4 * f.qzeros.size()); },
+            RAPT_BAD_OVERLAP);
+    refused([&](File &f, Call &c) { c.packed = last_byte(f.scales.data(), f.scales.size()); },
+            RAPT_BAD_OVERLAP);
+    refused([&](File &f, Call &c) { c.packed = last_byte(f.g_idx.data(), 4 * f.g_idx.size()); },
+            RAPT_BAD_OVERLAP);
     refused(
-        [&](File &f, Bytes &) {
-          f.g_idx.assign(f.o.in_features, 0), f.order.resize(f.o.in_features);
-          f.g_idx.back() = bad;
-        },
-        RAPT_BAD_SCALE_GROUP);
+        [&](File &f, Call &c) { c.packed = last_byte(f.order.data(), sizeof(std::size_t) * f.order.size()); },
+        RAPT_BAD_OVERLAP);
+    // And what is read begins in order.
+    refused([](File &f, Call &c) { c.qweight = reinterpret_cast<std::int32_t *>(&f.order.back()) + 1; },
+            RAPT_BAD_OVERLAP);
+    refused([](File &f, Call &c) { c.qzeros = reinterpret_cast<std::int32_t *>(&f.order.back()) + 1; },
+            RAPT_BAD_OVERLAP);
+    refused([](File &f, Call &c) { c.g_idx = reinterpret_cast<std::int32_t *>(&f.order.back()) + 1; },
+            RAPT_BAD_OVERLAP);
+    refused([&](File &f, Call &c) { c.scales = last_byte(&f.order.back(), sizeof(std::size_t)); },
+            RAPT_BAD_OVERLAP);
   }
 }
 
@@ -173,6 +250,59 @@ TEST_CASE("uneven groups") {
   CHECK(file.pack(packed) == RAPT_OK);
   CHECK(file.order[0] == 1);
   CHECK(file.order[16] == 0);
+}
+
+// MatMulNBits of ONNX with 4 bits: B [N][blocks][block_size / 2] has input 2j of a block in the low half of byte j. Scales
+// are [N][blocks]. Zero points are [N][(blocks + 1) / 2] bytes with the first of two in the low half; without, they are 8.
+TEST_CASE("rows of MatMulNBits are rows of RAPT_U4") {
+  Random random(12);
+  for (int i = 0; i < 60; ++i) {
+    rapt_linear_options o{};
+    o.size = sizeof o;
+    o.w_type = RAPT_U4;
+    o.rows = 1;
+    const std::size_t block = o.scale_group = random.one_of<std::size_t>({16, 32, 64, 128, 256}),
+                      blocks = 1 + random.below(5), n = o.out_features = 1 + random.below(70),
+                      k = o.in_features = block * blocks, row_of_zeros = (blocks + 1) / 2;
+    CAPTURE(block);
+    CAPTURE(blocks);
+    const bool has_zeros = random.one_in(2);
+    Bytes b(n * blocks * (block / 2)), zero_points(n * row_of_zeros), zeros(n * blocks);
+    for (unsigned char &byte : b) byte = static_cast<unsigned char>(random.below(256));
+    for (unsigned char &byte : zero_points) byte = static_cast<unsigned char>(random.below(256));
+    std::vector<float> scales(n * blocks);
+    for (float &scale : scales) scale = static_cast<float>(1 + random.below(8)) / 4;
+    for (std::size_t j = 0; j < n * blocks; ++j)
+      zeros[j] = zero_points[j / blocks * row_of_zeros + j % blocks / 2] >> 4 * (j % blocks % 2) & 15;
+    o.w_scales = scales.data();
+    if (has_zeros) o.w_zeros = zeros.data();
+    std::size_t length = 0, workspace_length = 0;
+    REQUIRE(rapt_linear_packed_length(&o, &length) == RAPT_OK);
+    Bytes packed(length);
+    REQUIRE(rapt_linear_pack(b.data(), 0, n, &o, packed.data(), length) == RAPT_OK);
+    o.packed_w = 1, o.w_scales = nullptr, o.w_zeros = nullptr;
+    REQUIRE(rapt_linear_workspace(&o, &workspace_length) == RAPT_OK);
+    Bytes workspace(workspace_length);
+    // All products and sums are exact.
+    std::vector<float> x(k), y(n);
+    for (float &number : x) number = static_cast<float>(random.below(9)) - 4;
+    REQUIRE(rapt_linear(x.data(), packed.data(), y.data(), &o, workspace.data(), workspace_length) ==
+            RAPT_OK);
+    for (std::size_t output = 0; output < n; ++output) {
+      float expected = 0;
+      for (std::size_t g = 0; g < blocks; ++g) {
+        const unsigned char *const of_block = &b[(output * blocks + g) * (block / 2)];
+        const unsigned zero =
+            has_zeros ? zero_points[output * row_of_zeros + g / 2] >> (g % 2 ? 4 : 0) & 15U : 8U;
+        for (std::size_t j = 0; j < block; ++j) {
+          const unsigned q = j % 2 ? of_block[j / 2] >> 4 : of_block[j / 2] & 15U;
+          const float w = (static_cast<float>(q) - static_cast<float>(zero)) * scales[output * blocks + g];
+          expected += w * x[g * block + j];
+        }
+      }
+      CHECK(y[output] == expected);
+    }
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Tests that linear() of rapt.hpp gives the results of rapt_linear, and that it refuses ranges that are too short
-// by one element, and packed weights that are damaged. So do linear_pack() and linear_unpack().
+// by one element, and packed weights that are damaged. So do linear_pack(), linear_pack_words()
+// and linear_unpack().
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -203,6 +204,59 @@ TEST_CASE_TEMPLATE("weights of floats come back", T, float, double, f16, std::ui
     options.w_type = RAPT_BF16;
     CHECK(linear_pack(w, 0, outputs, options, bytes) == RAPT_BAD_TYPE);
     CHECK(linear_unpack(bytes, 60, 1, options, back) == RAPT_BAD_TYPE);
+  }
+}
+
+TEST_CASE_TEMPLATE("words of a file", T, float, f16, std::uint16_t) {
+  constexpr std::size_t of_words = 72, outputs_of_words = 24, groups_of_words = 3;
+  rapt_linear_options options = small_layer();
+  options.in_features = of_words, options.out_features = outputs_of_words, options.scale_group = 32;
+  options.w_type = RAPT_U4;
+  if (std::is_same_v<T, std::uint16_t>) options.w_scale_type = RAPT_BF16;
+  std::vector<std::int32_t> qweight(of_words / 8 * outputs_of_words), qzeros(groups_of_words * 3),
+      g_idx(of_words);
+  for (std::size_t i = 0; i < qweight.size(); ++i)
+    qweight[i] = static_cast<std::int32_t>(i * 0x1234567 % 0x7654321);
+  for (std::size_t i = 0; i < qzeros.size(); ++i)
+    qzeros[i] = static_cast<std::int32_t>(i * 0x2345671 % 0x7654321);
+  for (std::size_t i = 0; i < of_words; ++i) g_idx[i] = static_cast<std::int32_t>((of_words - 1 - i) / 32);
+  const auto scales = elements<T>(groups_of_words * outputs_of_words, 3);
+  rapt_linear_options named = options;
+  named.w_scale_type = std::is_same_v<T, float> ? RAPT_F32 : std::is_same_v<T, f16> ? RAPT_F16 : RAPT_BF16;
+  rapt_linear_options query = named;
+  query.w_scales = scales.data();
+  query.w_zeros = reinterpret_cast<const std::uint8_t *>(qzeros.data());
+  Bytes bytes(linear_packed_length<float>(query)), expected(bytes.size());
+  REQUIRE(!bytes.empty());
+  std::vector<std::size_t> order(of_words), expected_order(of_words);
+  for (const rapt_word_format format : {RAPT_WORDS_GPTQ, RAPT_WORDS_GPTQ_V2, RAPT_WORDS_AWQ}) {
+    CAPTURE(format);
+    REQUIRE(rapt_linear_pack_words(qweight.data(), qzeros.data(), scales.data(), nullptr, format, &named,
+                                   expected.data(), expected.size(), nullptr) == RAPT_OK);
+    CHECK(linear_pack_words(qweight, qzeros, scales, {}, format, options, bytes) == RAPT_OK);
+    CHECK(bytes == expected);
+  }
+  const auto pack = [&](const auto &w, const auto &zeros, const auto &of_scales, const auto &of_inputs,
+                        auto &to, auto &of_order) {
+    return linear_pack_words(w, zeros, of_scales, of_inputs, RAPT_WORDS_GPTQ, options, to, of_order);
+  };
+  REQUIRE(rapt_linear_pack_words(qweight.data(), qzeros.data(), scales.data(), g_idx.data(), RAPT_WORDS_GPTQ,
+                                 &named, expected.data(), expected.size(), expected_order.data()) == RAPT_OK);
+  CHECK(pack(qweight, qzeros, scales, g_idx, bytes, order) == RAPT_OK);
+  CHECK(bytes == expected);
+  CHECK(order == expected_order);
+  CHECK(pack(shorter(qweight), qzeros, scales, g_idx, bytes, order) == RAPT_BAD_SIZE);
+  CHECK(pack(qweight, shorter(qzeros), scales, g_idx, bytes, order) == RAPT_BAD_SIZE);
+  CHECK(pack(qweight, qzeros, shorter(scales), g_idx, bytes, order) == RAPT_BAD_SIZE);
+  CHECK(pack(qweight, qzeros, scales, shorter(g_idx), bytes, order) == RAPT_BAD_SIZE);
+  std::vector<std::size_t> short_order = shorter(order), no_order;
+  CHECK(pack(qweight, qzeros, scales, g_idx, bytes, short_order) == RAPT_BAD_SIZE);
+  CHECK(pack(qweight, qzeros, scales, g_idx, bytes, no_order) == RAPT_BAD_OUT);
+  Bytes short_bytes = shorter(bytes);
+  CHECK(pack(qweight, qzeros, scales, g_idx, short_bytes, order) == RAPT_BAD_PACKED);
+  if (!std::is_same_v<T, std::uint16_t>) {
+    options.w_scale_type = RAPT_BF16;
+    CHECK(pack(qweight, qzeros, scales, g_idx, bytes, order) == RAPT_BAD_W_SCALES);
   }
 }
 

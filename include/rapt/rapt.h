@@ -1497,15 +1497,17 @@ enum rapt_word_format {
 };
 typedef enum rapt_word_format rapt_word_format;
 
-/** Packs weights as files of GPTQ and AWQ have them, without a transposition: the result is that of rapt_linear_pack() for
- * the same integers, scales and zeros. Scales are [groups][out_features] of w_scale_type. The options are the layer's, with
- * RAPT_U4, and null pointers of arrays; format is one of rapt_word_format. packed_size is at least what rapt_linear_packed_length() says for options in which
- * w_scales and w_zeros are set. in_features and out_features are multiples of 8, else RAPT_BAD_SHAPE.
+/** Packs weights as files of GPTQ and AWQ have them, without a transposition: the result is that of
+ * rapt_linear_pack() for the same integers, scales and zeros. Scales are [groups][out_features] of w_scale_type.
+ * The options are the layer's, with RAPT_U4, and null pointers of arrays; format is one of rapt_word_format.
+ * packed_size is at least what rapt_linear_packed_length() says for options in which w_scales and w_zeros are set.
+ * in_features and out_features are multiples of 8, else RAPT_BAD_SHAPE.
  *
- * g_idx [in_features] has the group of each input, and may be null: k / scale_group. If it is out of order (desc_act),
- * inputs are sorted by it: input k of the packed layer is input order[k] of the file, so x must have its columns in that
- * order, too. order gets in_features numbers, and is null without g_idx. A g_idx that gives a group another number of
- * inputs than scale_group is RAPT_BAD_SCALE_GROUP; order then has no meaning. Arrays that are written overlap nothing. */
+ * g_idx [in_features] has the group of each input, and may be null: k / scale_group. If it is out of order
+ * (desc_act), inputs are sorted by it: input k of the packed layer is input order[k] of the file, so x must have
+ * its columns in that order, too. order gets in_features numbers, and is null without g_idx, else RAPT_BAD_OUT.
+ * A g_idx that gives a group another number of inputs than scale_group is RAPT_BAD_SCALE_GROUP. Arrays that are
+ * written overlap nothing. */
 RAPT_API rapt_status rapt_linear_pack_words(const int32_t *qweight, const int32_t *qzeros, const void *scales,
                                             const int32_t *g_idx, int format,
                                             const rapt_linear_options *options, void *packed,

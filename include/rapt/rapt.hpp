@@ -777,6 +777,30 @@ rapt_status linear_unpack(std::span<const std::byte> packed, std::size_t first_o
                             std::ranges::data(w), nullptr, nullptr, nullptr, nullptr);
 }
 
+/// Packs words of GPTQ or AWQ files, as rapt_linear_pack_words(). `packed` has linear_packed_length() bytes of options with
+/// w_scales and w_zeros. Without g_idx, order is empty, too. Returns RAPT_BAD_SIZE if a range is too short. Scales of
+/// std::uint16_t have the type in the options.
+template <Elements S>
+rapt_status linear_pack_words(std::span<const std::int32_t> qweight, std::span<const std::int32_t> qzeros,
+                              const S &scales, std::span<const std::int32_t> g_idx, rapt_word_format format,
+                              rapt_linear_options options, std::span<std::byte> packed,
+                              std::span<std::size_t> order = {}) {
+  if (!detail::set_type<std::ranges::range_value_t<S> >(options.w_scale_type)) return RAPT_BAD_W_SCALES;
+  const std::size_t inputs = options.in_features, outputs = options.out_features, group = options.scale_group;
+  const std::size_t groups = group == 0 ? 1 : inputs / group + (inputs % group != 0);
+  const auto covers = [](std::size_t size, std::size_t rows, std::size_t row) {
+    return rows == 0 || row == 0 || size / row >= rows;
+  };
+  if (!covers(qweight.size(), inputs / 8, outputs) || !covers(qzeros.size(), groups, outputs / 8) ||
+      !covers(std::ranges::size(scales), groups, outputs) || (!g_idx.empty() && g_idx.size() < inputs) ||
+      (!order.empty() && order.size() < inputs)) {
+    return RAPT_BAD_SIZE;
+  }
+  return rapt_linear_pack_words(qweight.data(), qzeros.data(), std::ranges::data(scales),
+                                g_idx.empty() ? nullptr : g_idx.data(), format, &options, packed.data(),
+                                packed.size(), order.empty() ? nullptr : order.data());
+}
+
 /// Sets the rows of `y` to the numbers of these outputs, as rapt_linear_packed_rows(). Returns RAPT_BAD_SIZE unless y has a row
 /// for each of them, of in_features.
 template <Element Y>

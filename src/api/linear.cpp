@@ -652,8 +652,11 @@ rapt_status rapt_linear_pack_words(const int32_t *qweight, const int32_t *qzeros
     for (const ListedRows &array : arrays) {
       if (order && &array != &arrays[4] && array.whole().overlaps(arrays[4].whole())) return RAPT_BAD_OVERLAP;
     }
-    if (order && !sort_by_group(g_idx, o.in_features, o.scale_group ? o.scale_group : o.in_features, order))
-      return RAPT_BAD_SCALE_GROUP;
+    if (order) {
+      const std::size_t group = o.scale_group ? o.scale_group : o.in_features;
+      if (!groups_are_full(g_idx, o.in_features, group)) return RAPT_BAD_SCALE_GROUP;
+      sort_by_group(g_idx, o.in_features, group, order);
+    }
     std::memcpy(packed, &header, sizeof header);
     pack_words(o, {format, o.in_features, o.out_features, qweight, qzeros}, order, packed);
     return RAPT_OK;

@@ -36,22 +36,29 @@ struct Words {
   }
 };
 
-// Sorts inputs by their groups, and keeps the order of those of a group: input order[k] comes to place k. Returns whether
-// every group gets as many inputs as it should have.
-inline bool sort_by_group(const std::int32_t *groups, std::size_t inputs, std::size_t group,
+// Returns whether every group has as many inputs as it should have. There is no memory for counts, and nothing may be
+// written before. So it counts the inputs of one group at a time.
+inline bool groups_are_full(const std::int32_t *groups, std::size_t inputs, std::size_t group) {
+  for (std::size_t first = 0, g = 0; first < inputs; first += group, ++g) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < inputs; ++i)
+      count += groups[i] >= 0 && static_cast<std::size_t>(groups[i]) == g ? 1 : 0;
+    if (count != (inputs - first < group ? inputs - first : group)) return false;
+  }
+  return true;
+}
+
+// Sorts inputs by their groups, which are full, and keeps the order of those of a group: input order[k] comes to place
+// k.
+inline void sort_by_group(const std::int32_t *groups, std::size_t inputs, std::size_t group,
                           std::size_t *order) {
   constexpr std::size_t none = SIZE_MAX;
   for (std::size_t k = 0; k < inputs; ++k) order[k] = none;
   for (std::size_t i = 0; i < inputs; ++i) {
-    if (groups[i] < 0 || static_cast<std::size_t>(groups[i]) >= (inputs - 1) / group + 1) return false;
-    const std::size_t first = static_cast<std::size_t>(groups[i]) * group,
-                      end = inputs - first < group ? inputs : first + group;
-    std::size_t k = first;
-    while (k < end && order[k] != none) ++k;
-    if (k == end) return false;
+    std::size_t k = static_cast<std::size_t>(groups[i]) * group;
+    while (order[k] != none) ++k;
     order[k] = i;
   }
-  return true;
 }
 
 // Packs a whole layer but for its header. `scales` are [groups][outputs]. Without an order, inputs keep theirs.

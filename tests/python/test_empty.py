@@ -84,6 +84,9 @@ def test_packed_weights_without_outputs() -> None:
         assert quantized.data.tobytes().startswith(b"\0raptlw1") and len(quantized.data) == (
             128 if "codebook" in parts else 64
         )
+    words = np.zeros((2, 0), np.int32), np.zeros((1, 0), np.int32), zeros(1, 0)
+    assert rapt.pack_gptq(*words).shape == (0, 16)
+    assert rapt.pack_awq(np.zeros((8, 0), np.int32), *words[1:]).shape == (0, 8)
     assert rapt.unpack_weights(packed).shape == rapt.packed_rows(packed, []).shape == (0, 4)
     for again in (pickle.loads(pickle.dumps(packed)), rapt.PackedWeights((0, 4), "f32", packed.data.tobytes())):
         assert again.shape == (0, 4) and rapt.linear(zeros(3, 4), again).shape == (3, 0)

@@ -74,6 +74,17 @@ def pack_quantized(**change: Any) -> Any:
     return rapt.pack_quantized(**{"q": ones(3, 4, dtype=np.uint8), "type": "u4", **change})
 
 
+WORDS: dict[str, Any] = {"qzeros": np.zeros((1, 1), np.int32), "scales": ones(1, 8)}
+
+
+def pack_gptq(**change: Any) -> Any:
+    return rapt.pack_gptq(**{"qweight": np.zeros((1, 8), np.int32), **WORDS, **change})
+
+
+def pack_awq(**change: Any) -> Any:
+    return rapt.pack_awq(**{"qweight": np.zeros((8, 1), np.int32), **WORDS, **change})
+
+
 def dequantize(**change: Any) -> Any:
     return rapt.dequantize_rows(**{"q": ones(3, 4, dtype=np.uint8), "type": "u4", **change})
 
@@ -97,6 +108,8 @@ CALLS: dict[str, tuple[Call, list[str]]] = {
     "unpack_weights": (lambda w=rapt.pack_weights(ones(3, 4)): rapt.unpack_weights(w), ["w"]),
     "unpack_quantized": (lambda w=rapt.pack_quantized(ones(3, 4, dtype=np.int8), "i8"): rapt.unpack_quantized(w), ["w"]),
     "pack_quantized": (pack_quantized, ["q", "type", "scales", "in_features", "scale_group", "zeros", "offsets", "codebook"]),
+    "pack_gptq": (pack_gptq, ["qweight", "qzeros", "scales", "g_idx", "v2"]),
+    "pack_awq": (pack_awq, ["qweight", "qzeros", "scales"]),
     "blocks": (blocks, ["x", "arithmetic", "x_group", "out_type"]),
     "pack_blocks": (lambda blocks=ones(3, 34, dtype=np.uint8), type="Q8_0": rapt.pack_blocks(blocks, type), ["blocks", "type"]),
     "unpack_blocks": (lambda w=rapt.pack_blocks(ones(3, 34, dtype=np.uint8), "Q8_0"): rapt.unpack_blocks(w), ["w"]),
@@ -138,6 +151,7 @@ def test_odd_arguments(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (linear, ["x", "w", "bias", "row_scales", "add", "x_rows", "y_rows", "out"]), (rapt.quantize_rows, ["x"]),
     (pack_quantized, ["q", "scales", "zeros", "offsets", "codebook"]),
     (dequantize, ["q", "scales", "zeros", "offsets", "codebook"]),
+    (pack_gptq, ["qweight", "qzeros", "scales", "g_idx"]), (pack_awq, ["qweight", "qzeros", "scales"]),
 ])  # fmt: skip
 def test_masked_arrays_are_refused(call: Call, names: list[str]) -> None:
     masked: Call = np.ma.masked_array

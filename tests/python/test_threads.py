@@ -240,7 +240,8 @@ def test_every_function_is_cut() -> None:
     little = {"expert_lists", "pack_experts", "prepare", "rope_frequencies"} | {
         name for name in rapt.__all__ if name[0].isupper()
     }
-    assert cut | tasks | loops | one_sum | of_levels | little == set(rapt.__all__)
+    whole = {"pack_awq", "pack_gptq"}  # the library packs such a layer only as a whole
+    assert cut | tasks | loops | one_sum | of_levels | little | whole == set(rapt.__all__)
 
 
 @pytest.mark.parametrize("name", ["softmax", "layer_norm_backward", "gated_backward"])

@@ -44,6 +44,7 @@ BLOCKS = {
 }
 
 CAUSAL = {"bottom_right": 1, "top_left": 2, "offset": 3}
+WORDS_GPTQ, WORDS_GPTQ_V2, WORDS_AWQ = 0, 1, 2  # rapt_word_format
 ACTIVATION = {"silu": 0, "gelu": 1, "gelu_tanh": 2}
 ROPE_TYPES = {None: 0, "default": 0, "linear": 1, "llama3": 2, "yarn": 3}
 ARITHMETIC = {None: 0, "default": 0, "f32": 1, "bf16": 2, "i8": 3}
@@ -452,6 +453,9 @@ _declare(
     c_void_p,
 )
 _declare("linear_packed_rows", c_int, c_void_p, c_size_t, c_void_p, c_size_t, _LINEAR, c_void_p, c_int, c_ssize_t)
+_declare(
+    "linear_pack_words", c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int, _LINEAR, c_void_p, c_size_t, c_void_p
+)
 _EXPERTS = ctypes.POINTER(ExpertOptions)
 _declare("linear_experts", c_int, c_void_p, c_void_p, c_void_p, _LINEAR, _EXPERTS, c_void_p, c_size_t)
 _declare("linear_experts_workspace", c_int, _LINEAR, _SIZE)

@@ -45,6 +45,9 @@ from ._library import (
     I4,
     I8,
     U4,
+    WORDS_AWQ,
+    WORDS_GPTQ,
+    WORDS_GPTQ_V2,
     Blocks,
     C,
     LinearOptions,
@@ -669,6 +672,123 @@ def unpack_blocks(w: PackedWeights) -> Array:
     blocks = np.empty((packed.shape[0], packed.shape[1] // of.inputs * of.bytes), np.uint8)
     _unpack(packed, blocks, _packed_options(packed.shape, packed._number), {})
     return blocks
+
+
+@overload
+def pack_gptq(qweight: Any, qzeros: Any, scales: Any, g_idx: None = None, v2: bool = False) -> PackedWeights:
+    ...
+
+
+@overload
+def pack_gptq(
+    qweight: Any, qzeros: Any, scales: Any, g_idx: TensorLike, v2: bool = False
+) -> tuple[PackedWeights, Array]:
+    ...
+
+
+def pack_gptq(qweight: Any, qzeros: Any, scales: Any, g_idx: Any = None, v2: bool = False) -> Any:
+    """Weights for linear from the 4-bit words of a GPTQ file: those of pack_quantized for the same integers.
+
+    qweight  int32 [in_features / 8][out_features]
+    qzeros   int32 [groups][out_features / 8]
+    scales   f32, f16 or bf16 [groups][out_features]
+    g_idx    [in_features] integers: the group of each input, where they are out of order (desc_act). The result is then
+             (weights, order): input k of the weights is input order[k] of the file, so linear takes x[..., order]
+    v2       the file's checkpoint_format is "gptq_v2": qzeros has zeros, and not zeros less one
+
+    in_features and out_features are multiples of 8. The inputs of a group are 16, 32, 64, 128 or 256, or all of them; the
+    last group may have fewer.
+
+    A TypeError is another type of elements. A ValueError is another shape or size of groups, or a g_idx whose groups are
+    not full.
+
+    >>> ones = np.full((1, 8), 0x11111111, np.int32)  # 8 inputs of 1
+    >>> zeros = np.full((1, 1), -0x77777778, np.int32)  # 0x88888888: a zero of 9
+    >>> rapt.linear(np.ones(8, np.float32), rapt.pack_gptq(ones, zeros, np.ones((1, 8), np.float32)))[:2]
+    array([-64., -64.], dtype=float32)
+    """
+    if not isinstance(v2, (bool, np.bool_)):
+        raise TypeError(f"v2 is {shown(v2)}, not True or False")
+    return _pack_words(WORDS_GPTQ_V2 if v2 else WORDS_GPTQ, qweight, qzeros, scales, g_idx)
+
+
+def pack_awq(qweight: Any, qzeros: Any, scales: Any) -> PackedWeights:
+    """Weights for linear from the 4-bit words of an AWQ file: those of pack_quantized for the same integers.
+
+    qweight  int32 [in_features][out_features / 8]
+    qzeros   int32 [groups][out_features / 8]
+    scales   f32, f16 or bf16 [groups][out_features]
+
+    Sizes and errors are those of pack_gptq.
+
+    >>> w = np.full((8, 1), 0x33333333, np.int32)  # 8 outputs of 3
+    >>> zeros = np.full((1, 1), 0x11111111, np.int32)
+    >>> rapt.linear(np.ones(8, np.float32), rapt.pack_awq(w, zeros, np.ones((1, 8), np.float32)))[:2]
+    array([16., 16.], dtype=float32)
+    """
+    weights: PackedWeights = _pack_words(WORDS_AWQ, qweight, qzeros, scales, None)
+    return weights
+
+
+def _pack_words(format: int, qweight: Any, qzeros: Any, scales: Any, g_idx: Any) -> Any:
+    words, of_zeros = _words(qweight, "qweight"), _words(qzeros, "qzeros")
+    numbers = _matrix(_scales(scales, "scales"), "scales")
+    rows, columns = words.shape
+    inputs, outputs = (rows, 8 * columns) if format == WORDS_AWQ else (8 * rows, columns)
+    if inputs == 0 or inputs % 8 != 0 or outputs % 8 != 0:
+        raise ValueError(
+            f"qweight has the shape {words.shape}: {outputs} outputs and {inputs} inputs, not multiples of 8 above 0"
+        )
+    groups = len(numbers)
+    if numbers.shape != (groups, outputs):
+        raise ValueError(f"scales has the shape {numbers.shape}, not (groups, {outputs})")
+    if of_zeros.shape != (groups, outputs // 8):
+        raise ValueError(f"qzeros has the shape {of_zeros.shape}, not {(groups, outputs // 8)}")
+    options = _packed_options((outputs, inputs), U4)
+    options.scale_group = scale_group = _group_of(groups, inputs)
+    options.w_scale_type = element_type(numbers, "scales")
+    numbers = np.ascontiguousarray(numbers)
+    query = options.changed(w_scales=address(numbers), w_zeros=address(of_zeros))
+    data = np.empty(_count(C.rapt_linear_packed_length, query), np.uint8)
+    of_inputs = None if g_idx is None else _groups_of_inputs(g_idx, inputs, scale_group or inputs)
+    order = None if of_inputs is None else np.empty(inputs, np.uintp)
+    arrays = address(words), address(of_zeros), address(numbers), None if of_inputs is None else address(of_inputs)
+    to = address(data), len(data), None if order is None else address(order)
+    _check(C.rapt_linear_pack_words(*arrays, format, options, *to), options)
+    weights = PackedWeights((outputs, inputs), "u4", data, scale_group)
+    return weights if order is None else (weights, order.astype(np.intp))
+
+
+def _words(x: Any, name: str) -> Array:
+    array = _matrix(x, name)
+    if array.dtype not in (np.int32, np.uint32):
+        raise TypeError(f"{name} has elements of {array.dtype.name}, not int32")
+    return np.ascontiguousarray(array)
+
+
+def _group_of(groups: int, inputs: int) -> int:
+    """How many inputs share a scale, or 0 for all. The sizes of groups are powers of two, so one at most fits."""
+    if groups == 1:
+        return 0
+    for group in SCALE_GROUPS[1:]:
+        if -(-inputs // group) == groups:
+            return group
+    raise ValueError(f"scales has {groups} groups of {inputs} inputs, none of which has 16, 32, 64, 128 or 256")
+
+
+def _groups_of_inputs(g_idx: Any, inputs: int, group: int) -> Array:
+    numbers = as_integers(g_idx, "g_idx")
+    if numbers.shape != (inputs,):
+        raise ValueError(f"g_idx has the shape {numbers.shape}, not {(inputs,)}")
+    groups = -(-inputs // group)
+    if numbers.min() < 0 or numbers.max() >= groups:
+        raise ValueError(f"g_idx has numbers from {numbers.min()} to {numbers.max()}, not from 0 to {groups - 1}")
+    numbers = np.ascontiguousarray(numbers, np.int32)
+    for number, count in enumerate(np.bincount(numbers, minlength=groups)):
+        wanted = min(group, inputs - number * group)
+        if count != wanted:
+            raise ValueError(f"g_idx has {count} inputs of group {number}, not {wanted}")
+    return numbers
 
 
 def _row_list(x: Any, name: str, rows_of: int, matrix_name: str) -> Array:
