@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from typing import Any
 
 import numpy as np
@@ -114,3 +115,11 @@ def test_misuse(change: Any, error: Any, text: str) -> None:
 def test_misuse_of_awq() -> None:
     with pytest.raises(ValueError, match="24 outputs and 9 inputs, not multiples of 8 above 0"):
         rapt.pack_awq(np.zeros((9, 3), np.int32), np.zeros((1, 3), np.int32), np.ones((1, 24)))
+
+
+def test_documentation() -> None:
+    for function in (rapt.pack_gptq, rapt.pack_awq):
+        runner = doctest.DocTestRunner()
+        for example in doctest.DocTestFinder(recurse=False).find(function, globs={"np": np, "rapt": rapt}):
+            outcome = runner.run(example)
+            assert outcome.attempted > 0 and outcome.failed == 0
