@@ -148,8 +148,8 @@ void watch_kernels(std::size_t n, Watch &&watch) {
     std::vector<T> plain(70 * layer.in_features, T(0.25));
     rapt_linear_pack(plain.data(), 0, 70, &layer, w.data(), packed_bytes);
     watch("linear_unpack", [&](WatchedCall &call) {
-      call(rapt_linear_unpack, w.data(), packed_bytes, std::size_t{0}, std::size_t{70}, &layer, plain.data(),
-           nullptr, nullptr, nullptr, nullptr);
+      CHECK(call(rapt_linear_unpack, w.data(), packed_bytes, std::size_t{0}, std::size_t{70}, &layer,
+                 plain.data(), nullptr, nullptr, nullptr, nullptr) == RAPT_OK);
     });
   }
   rapt_norm_options norm = RAPT_NORM_OPTIONS_INIT;
@@ -227,10 +227,37 @@ void watch_quantized(std::size_t n, Watch &&watch) {
         layer.w_scales = layer.w_offsets = nullptr;
         layer.w_zeros = nullptr;
         std::vector<float> scales(numbers.size()), offsets(numbers.size());
+        std::vector<float> wide(layer_rows * inputs);
         std::vector<std::uint8_t> back(w.size());
         watch("linear_unpack, quantized", [&](WatchedCall &call) {
-          call(rapt_linear_unpack, packed.data(), packed_bytes, std::size_t{0}, outputs, &layer, back.data(),
-               scales.data(), nullptr, offsets.data(), nullptr);
+          CHECK(call(rapt_linear_unpack, packed.data(), packed_bytes, std::size_t{0}, outputs, &layer,
+                     back.data(), scales.data(), nullptr, offsets.data(), nullptr) == RAPT_OK);
+        });
+        if (type == RAPT_U4) {
+          rapt_linear_options of_words = layer;
+          of_words.in_features = inputs / 8 * 8 + 8;
+          of_words.out_features = 64;
+          const std::vector<std::int32_t> words((inputs + 8) * 8, 0x12345678),
+              of_inputs(of_words.in_features);
+          const std::vector<float> of_scales(64, 0.25f);
+          of_words.scale_group = 0;  // all inputs have group 0
+          of_words.packed_w = 0;
+          of_words.w_scales = of_scales.data();
+          of_words.w_zeros = zeros.data();
+          std::size_t length = 0;
+          rapt_linear_packed_length(&of_words, &length);
+          of_words.w_scales = nullptr;
+          of_words.w_zeros = nullptr;
+          std::vector<unsigned char> to(length);
+          std::vector<std::size_t> order(of_words.in_features);
+          watch("linear_pack_words", [&](WatchedCall &call) {
+            CHECK(call(rapt_linear_pack_words, words.data(), words.data(), of_scales.data(), of_inputs.data(),
+                       RAPT_WORDS_GPTQ, &of_words, to.data(), length, order.data()) == RAPT_OK);
+          });
+        }
+        watch("linear_packed_rows", [&](WatchedCall &call) {
+          CHECK(call(rapt_linear_packed_rows, packed.data(), packed_bytes, nullptr, layer_rows, &layer,
+                     wide.data(), RAPT_F32, std::ptrdiff_t{0}) == RAPT_OK);
         });
         watch("linear_quantized, packed", [&](WatchedCall &call) {
           call(rapt_linear, x.data(), packed.data(), y.data(), &layer, workspace.data(), bytes);

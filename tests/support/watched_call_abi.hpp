@@ -17,7 +17,8 @@ std::span<const char *const> preserved_words();
 void place_arguments(std::span<const Argument> arguments, CallFrame &frame);
 
 // Stores integers from frame.arguments[0] on and floats from frame.arguments[8] on. This fits conventions
-// that count integers and floats separately.
+// that count integers and floats separately. The ninth and tenth integer lie where floats would be, so no
+// function has both.
 void place_by_kind(std::span<const Argument> arguments, CallFrame &frame);
 
 void append_name(std::string &list, const std::string &name);

@@ -29,6 +29,8 @@ rapt_test_watched_call:
   mov x9, x0
   ldr x17, [x9]
   ldp d0, d1, [x9, #72]
+  ldp x10, x11, [x9, #72]
+  stp x10, x11, [sp, #-16]!
   ldp x19, x20, [x9, #128]
   ldp x21, x22, [x9, #144]
   ldp x23, x24, [x9, #160]
@@ -55,7 +57,7 @@ rapt_test_watched_call:
   stp d10, d11, [x9, #448]
   stp d12, d13, [x9, #464]
   stp d14, d15, [x9, #480]
-  mov x10, sp
+  add x10, sp, #16
   sub x10, x29, x10
   str x10, [x9, #496]
   mov sp, x29

@@ -15,6 +15,8 @@ rapt_test_watched_call:
   pushq %r15
   pushq %rdi
   movq %rdi, %r11
+  pushq 80(%r11)
+  pushq 72(%r11)
   pushq 64(%r11)
   pushq 56(%r11)
   cmpq $0, 88(%r11)
@@ -36,7 +38,7 @@ rapt_test_watched_call:
   movq 160(%r11), %r14
   movq 168(%r11), %r15
   call *(%r11)
-  addq $16, %rsp
+  addq $32, %rsp
   popq %r11
   pushfq
   popq 112(%r11)
@@ -73,7 +75,7 @@ std::span<const char *const> preserved_words() {
   return names;
 }
 
-// The first six integers go into registers, and the last two go onto the stack.
+// The first six integers go into registers, and the last four go onto the stack.
 void place_arguments(std::span<const Argument> arguments, CallFrame &frame) {
   place_by_kind(arguments, frame);
 }
