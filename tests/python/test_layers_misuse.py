@@ -78,7 +78,8 @@ WORDS: dict[str, Any] = {"qzeros": np.zeros((1, 1), np.int32), "scales": ones(1,
 
 
 def pack_gptq(**change: Any) -> Any:
-    return rapt.pack_gptq(**{"qweight": np.zeros((1, 8), np.int32), **WORDS, **change})
+    function: Call = rapt.pack_gptq
+    return function(**{"qweight": np.zeros((1, 8), np.int32), **WORDS, **change})
 
 
 def pack_awq(**change: Any) -> Any:

@@ -321,7 +321,7 @@ def packed_rows(w: PackedWeights, rows: Any, out_type: str | None = None) -> Arr
     """The numbers of some outputs of packed weights, [rows][in_features]: an embedding that shares the weights of a linear layer.
 
     rows are numbers of outputs, in any order and as often as one likes. out_type is "f32", "f16" or "bf16"; None is f32, or
-    f64 for weights of f64. An IndexError is a row that is no output.
+    f64 for weights of f64. A ValueError is a row that is no output.
 
     >>> packed = rapt.pack_weights(np.array([[1, -2], [3, 4]], np.float32))
     >>> rapt.packed_rows(packed, [1, 1, 0])
@@ -332,11 +332,11 @@ def packed_rows(w: PackedWeights, rows: Any, out_type: str | None = None) -> Arr
     if not isinstance(w, PackedWeights):
         raise TypeError(f"w is {shown(w)}, not PackedWeights")
     outputs, inputs = w.shape
-    numbers = np.asarray(rows)
-    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
-        raise TypeError(f"rows is {shown(rows)}, not a list of integers")
+    numbers = as_integers(rows, "rows")
+    if numbers.ndim != 1:
+        raise ValueError(f"rows has {numbers.ndim} dimensions, not 1")
     if numbers.size and (numbers.min() < 0 or numbers.max() >= outputs):
-        raise IndexError(f"rows has numbers from {numbers.min()} to {numbers.max()}, not from 0 to {outputs - 1}")
+        raise ValueError(f"rows has numbers from {numbers.min()} to {numbers.max()}, not from 0 to {outputs - 1}")
     if w._number == F64:
         y_type = type_choice({None: F64, "f64": F64}, "out_type", out_type)
     else:
