@@ -161,6 +161,23 @@ def awq() -> Any:
     return rows_of(q), "u4", 128, options, expected
 
 
+def matmul_nbits() -> Any:
+    """B [outputs][blocks][16] has input 2j of a block in the low half of byte j; zero points are two to a byte."""
+    outputs, blocks = OUTPUTS_OF_WORDS, INPUTS // 32
+    b, zero_points = random_of("u1", outputs, blocks, 16), random_of("u1", outputs, (blocks + 1) // 2)
+    scales = np.ascontiguousarray(f16_scales(blocks).T)
+    expected = np.empty((outputs, INPUTS), np.float32)
+    for n, k in np.ndindex(outputs, INPUTS):
+        block = k // 32
+        q, zero = (
+            int(b[n, block, k % 32 // 2]) >> 4 * (k % 2) & 15,
+            int(zero_points[n, block // 2]) >> 4 * (block % 2) & 15,
+        )
+        expected[n, k] = f32(scales[n, block]) * f32(q - zero)
+    zeros = np.stack([zero_points & 15, zero_points >> 4], -1).reshape(outputs, -1)[:, :blocks]
+    return b.reshape(outputs, -1), "u4", 32, {"scales": scales, "zeros": zeros}, expected
+
+
 def torchao() -> Any:
     """(q - 8) * scale + zero, in f32 over numbers of bf16."""
     data = random_of("u1", OUTPUTS, INPUTS // 2)
@@ -200,6 +217,7 @@ FORMATS = {
     "GPTQ": lambda: gptq(False),
     "GPTQ, gptq_v2": lambda: gptq(True),
     "AWQ": awq,
+    "ONNX MatMulNBits": matmul_nbits,
     "bitsandbytes NF4": nf4,
     "MXFP4": lambda: mxfp4(False),
     "MXFP4, GGUF": lambda: mxfp4(True),
