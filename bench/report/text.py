@@ -336,7 +336,6 @@ def brief(results: Results) -> Iterator[str]:
     head = f"{'':<25}" + "".join(f"{element:>5} " for element in ELEMENTS) + f"{'over scalar':>12}"
     head += f"{'best peer':>12}" if results.libraries else ""
     yield head
-    yield "-" * len(head)
     for operation, by_element in shares.items():
         line = f"{operation:<25}"
         for element in ELEMENTS:

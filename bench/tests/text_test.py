@@ -41,7 +41,6 @@ class Text(unittest.TestCase):
             text.text_of(text.brief(results(ROWS, doubts))),
             "\nMade Up, avx2_vnni: the share of the limit, as the mean over all sizes\n"
             "                           f32   f64   f16  bf16    i8  u8i8  over scalar\n"
-            "-------------------------------------------------------------------------\n"
             "exp                        25%   20%!                               8.00x\n"
             "attention_in_bf16                            25%\n"
             "dot                                                50%!\n",

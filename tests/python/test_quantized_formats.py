@@ -194,7 +194,9 @@ def torchao() -> Any:
 def f8(type: str, group: int, outputs_per_scale: int) -> Any:
     """scale * number, where some outputs and inputs share a scale."""
     specials = 1 if type == "f8_e4m3" else 4
-    data = RNG.integers(0, 128 - specials, (200, INPUTS), np.uint8) | RNG.choice(np.uint8([0, 128]), (200, INPUTS))
+    data = RNG.integers(0, 128 - specials, (200, INPUTS), np.uint8) | RNG.choice(
+        np.array([0, 128], np.uint8), (200, INPUTS)
+    )
     rows = 200 if outputs_per_scale == 1 else 1 if outputs_per_scale == -1 else -(-200 // outputs_per_scale)
     scales = RNG.normal(size=(rows, INPUTS // group if group else 1)).astype(np.float32)
     exponent_bits = 4 if type == "f8_e4m3" else 5
