@@ -592,6 +592,18 @@ constexpr DirectedCase ways[] = {
      "rows=5 n=70 outputs=130 weights=f8_e4m3 scales w_order=columns"},
     {"numbers of 8 bits apart", "linear_quantized",
      "rows=5 n=70 outputs=130 weights=f8_e5m2 scales w_order=apart"},
+    {"codes in order, in tiles of every height", "linear_in_i8",
+     "rows=25 n=256 outputs=70 weights=q6_k"},
+    {"codes in order, in tiles of every height", "linear_in_i8",
+     "rows=26 n=256 outputs=70 weights=q6_k"},
+    {"codes in order, in tiles of every height", "linear_in_i8",
+     "rows=27 n=256 outputs=70 weights=q6_k"},
+    {"codes in order, in tiles of every height", "linear_in_i8",
+     "rows=25 n=256 outputs=70 weights=q5_k"},
+    {"codes in order, in tiles of every height", "linear_in_i8",
+     "rows=26 n=256 outputs=70 weights=q3_k"},
+    {"codes in order, in tiles of every height", "linear_in_i8",
+     "rows=27 n=64 outputs=70 weights=nvfp4"},
 };
 
 }  // namespace
