@@ -1,7 +1,8 @@
 // Benchmarks linear layers with packed quantized weights. A size is rows x outputs x inputs, the type of the
 // weights and how many inputs share a scale, as in "64x4096x4096:i4/32". i4z has a zero and i4o an offset next to
-// each scale, and i4c a codebook. Blocks of 128 outputs share the scales of e4m3 and e5m2. "L2", "L3" and "mem" are one row of 1024 inputs whose weights of i8 lie there. The experts of a
-// model are "model:tokens x slots x outputs x inputs". They have weights of i4/32.
+// each scale, and i4c a codebook. Blocks of 128 outputs share the scales of e4m3 and e5m2. "L2", "L3" and "mem" are one
+// row of 1024 inputs whose weights of i8 lie there. The experts of a model are "model:tokens x slots x outputs x inputs".
+// They have weights of i4/32.
 #include <fmt/format.h>
 
 #include <cstddef>

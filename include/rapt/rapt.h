@@ -1278,10 +1278,10 @@ typedef struct rapt_matrix_strides {
  * weights, without w_scales, or with another number, it is RAPT_BAD_W_SCALES.
  *
  * Blocks of files. w may have a type from RAPT_Q8_0 to RAPT_NVFP4. Then a row of w is in_features / n blocks of n
- * inputs, as they lie in a GGUF file, and w_strides are {bytes, 1}; {0, 0} is rows without gaps. rapt_linear_pack() takes them as they are, and
- * rapt_linear_unpack() gives the same bytes back. Only packed ones are multiplied: else they are RAPT_BAD_TYPE. Blocks
- * have their scales and offsets in them. d and m are the block's numbers of f16, and s and b its integers; products are
- * exact in f32:
+ * inputs, as they lie in a GGUF file, and w_strides are {bytes, 1}; {0, 0} is rows without gaps. rapt_linear_pack()
+ * takes them as they are, and rapt_linear_unpack() gives the same bytes back. Only packed ones are multiplied: else
+ * they are RAPT_BAD_TYPE. Blocks have their scales and offsets in them. d and m are the block's numbers of f16, and s
+ * and b its integers; products are exact in f32:
  *
  * ~~~
  *   type                  n    scale_group   scale   zero          offset
@@ -1480,7 +1480,8 @@ RAPT_API rapt_status rapt_linear_unpack(const void *packed, size_t packed_size, 
  *
  * Elements of floats are those that were packed. Others are what rapt_dequantize_rows() makes of the same integers, scales,
  * zeros, offsets and codebook: float(q - zero) * scale + offset, each operation rounded to f32, with f8(q) in numbers of 8
- * bits. For blocks of a file these are in the table above. The result is rounded to the type of y: f32 (0 too), f16 or bf16, or f64 for weights of f64.
+ * bits. For blocks of a file these are in the table above. The result is rounded to the type of y: f32 (0 too), f16 or
+ * bf16, or f64 for weights of f64.
  *
  * packed, packed_size and the options are those of rapt_linear_unpack(). y must overlap nothing. A count of 0 writes
  * nothing. */

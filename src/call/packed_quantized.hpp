@@ -42,8 +42,8 @@ inline bool has_specials(F8 f8, const std::uint8_t *codes, std::size_t count) {
 }
 
 // Packs outputs [first, first + outputs) of a layer. `w` and the scales, zeros and offsets in the options
-// begin with output `first`, a multiple of 64, or with the row of scales that it shares. The part with output 0 also writes the codebook. The header is
-// the caller's work.
+// begin with output `first`, a multiple of 64, or with the row of scales that it shares. The part with output 0 also
+// writes the codebook. The header is the caller's work.
 inline void pack_quantized(const rapt_linear_options &o, const void *w, std::size_t first,
                            std::size_t outputs, void *packed) {
   constexpr std::size_t block = linear_block;
