@@ -19,7 +19,7 @@ PYTHON = {  # pages, with the beginnings of their names, in this order
     "experts": ("Mixtures of experts", "linear_experts expert_ pack_experts PackedExperts ExpertLists"),
     "linear": (
         "Linear layers",
-        "linear pack_weights unpack_weights pack_quantized unpack_quantized pack_blocks unpack_blocks pack_gptq pack_awq quantize_rows dequantize_rows PackedWeights",
+        "linear pack_weights unpack_weights pack_quantized unpack_quantized pack_blocks unpack_blocks pack_gptq pack_awq packed_rows quantize_rows dequantize_rows PackedWeights",
     ),
     "norms": ("Norms, gated activations and rotary positions", "rms_norm layer_norm gated rope"),
     "rows": ("Rows", "softmax log_softmax logsumexp"),
