@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <random>
 #include <stdexcept>
@@ -149,14 +148,6 @@ ggml_type type_named(const std::string &name) {
       return static_cast<ggml_type>(t);
   }
   throw std::runtime_error("no type " + name);
-}
-
-std::string cpu_name() {
-  std::ifstream file("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(file, line))
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  return "unknown CPU";
 }
 
 // The calling thread stays on the last CPU that it may use: the first one has most of the system's interrupts.

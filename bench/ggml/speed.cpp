@@ -181,14 +181,6 @@ double load_average() {
   return getloadavg(&one, 1) == 1 ? one : 0;
 }
 
-std::string cpu_name() {
-  std::ifstream file("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(file, line))
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  return "unknown CPU";
-}
-
 nlohmann::json json_of(const Side &side) {
   nlohmann::json turns = nlohmann::json::array();
   for (const Turn &t : side.turns)

@@ -54,7 +54,7 @@ rapt_status expert_lists(const std::int32_t *ids, std::ptrdiff_t ids_stride, std
   for (std::size_t e = 0; e <= experts; ++e) offsets[e] = 0;
   for_each_entry([&](std::size_t token, std::size_t slot) { ++offsets[expert_of(token, slot)]; });
   // Each offset first becomes the end of its expert's rows, and goes back by one with each row that is filled from the
-  // end. So the lists need no memory besides.
+  // end. So the lists need no other memory.
   for (std::size_t e = 0, end = 0; e <= experts; ++e) offsets[e] = end += offsets[e];
   for (std::size_t entry = entries; entry-- > 0;) {
     const std::size_t token = entry / top_k, row = --offsets[expert_of(token, entry % top_k)];

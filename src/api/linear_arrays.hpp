@@ -175,7 +175,7 @@ inline ScaleArrays scale_arrays(const rapt_linear_options &o, std::size_t first,
           {o.w_codebook, 16 * sizeof(float), 1}};
 }
 
-// Checks arrays that a call reads besides those of check_arrays(), which must have accepted the call.
+// Checks other arrays that a call reads than check_arrays(), which must have accepted the call.
 class ReadBesides {
  public:
   ReadBesides(const LinearCall &call, ListedRows workspace, RowRange own)

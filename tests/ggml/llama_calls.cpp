@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <utility>
 
@@ -98,6 +99,14 @@ std::vector<std::string> cpu_builds(const std::string &lib) {
   std::vector<std::string> names;
   for (const auto &[score, name] : found) names.push_back(name);
   return names;
+}
+
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line))
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown CPU";
 }
 
 bool load_backends(const Place &place) {

@@ -34,6 +34,8 @@ struct Place {
 
 std::vector<std::string> cpu_builds(const std::string &lib);  // those that this machine runs, best first
 
+std::string cpu_name();  // of this machine, as the system says it
+
 // Loads the CPU build, then the plugin. False, with a sentence on stderr, if one of them refuses.
 bool load_backends(const Place &place);
 
