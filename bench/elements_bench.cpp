@@ -5,6 +5,7 @@
 
 #include "attention_bench.hpp"
 #include "attention_part.hpp"
+#include "cross_entropy_bench.hpp"
 #include "support/accuracy.hpp"
 #include "support/attention_backward.hpp"
 #include "support/buffer.hpp"
@@ -126,8 +127,10 @@ void add_activation(Suite &suite, Exp<std::uint16_t> own, Uops uops, Narrow narr
 using HalfRows = rapt_status (*)(const std::uint16_t *x, std::ptrdiff_t x_stride, std::uint16_t *y,
                                  std::ptrdiff_t y_stride, std::size_t rows, std::size_t cols,
                                  const rapt_softmax_options *options);
-void add_rows(Suite &suite, HalfRows own, Narrow narrow) {
-  Kernel<HalfRows> kernel = kernel_of(suite, own);
+// The arithmetic is that of f32. A row of more than 256 columns computes exp twice, because its outputs cannot hold the
+// exponentials; the limit counts it once.
+void add_rows(Suite &suite, HalfRows own, Uops uops, Narrow narrow) {
+  Kernel<HalfRows> kernel = kernel_of(suite, own, uops);
   for (const std::size_t cols : suite.sizes({64, 256, 1024, 4096}, {64, 1024})) {
     const std::size_t rows = 4096 / cols, n = rows * cols;
     const Work work = {.elements = n, .element_bytes = sizeof(float), .read = 2 * n, .written = 2 * n};
@@ -303,10 +306,13 @@ void add_gradient(Suite &suite, rapt_type type, Narrow narrow) {
                                    [](auto convert, auto *x, auto *y, std::size_t n) { convert(x, y, n); }); \
   }                                                                                                          \
   void register_softmax_##element(Suite &suite) {                                                            \
-    add_rows(suite, rapt_softmax_##element, rapt_convert_f32_to_##element);                                  \
+    add_rows(suite, rapt_softmax_##element, softmax_uops<float>, rapt_convert_f32_to_##element);             \
   }                                                                                                          \
   void register_log_softmax_##element(Suite &suite) {                                                        \
-    add_rows(suite, rapt_log_softmax_##element, rapt_convert_f32_to_##element);                              \
+    add_rows(suite, rapt_log_softmax_##element, log_softmax_uops<float>, rapt_convert_f32_to_##element);     \
+    add_cross_entropy<std::uint16_t, type>(suite, "log_softmax_" #element, [](std::size_t n) {               \
+      return halves(rapt_convert_f32_to_##element, n);                                                       \
+    });                                                                                                      \
   }                                                                                                          \
   void register_attention_##element(Suite &suite) {                                                          \
     add_attention_part(whole_kernel<Element, type>(suite), type, rapt_convert_f32_to_##element, true);       \

@@ -69,6 +69,11 @@ void register_gradient(Suite &suite, TwoToOne<T> own, Uops uops) {
   add_sizes<T>(suite.kernel(own, uops), 2, 1, two_to_one<T>(make_x));
 }
 
+void register_gradient_of_halves(Suite &suite, TwoToOne<std::uint16_t> own, Uops uops, Narrow narrow) {
+  const auto make_x = [narrow](std::size_t n, std::size_t tensor) { return halves(narrow, n, tensor); };
+  add_sizes<std::uint16_t>(suite.kernel(own, uops), 2, 1, two_to_one<std::uint16_t>(make_x));
+}
+
 using GatedBackward = rapt_status (*)(const void *gate, const void *up, const void *dy, void *dgate,
                                       void *dup, const rapt_gated_options *options);
 
@@ -80,6 +85,18 @@ void register_gated_backward(Suite &suite) {
                          dy = logits<T>(n, 0, 2), dgate = Buffer<T>(n), dup = Buffer<T>(n)](GatedBackward f) {
                    require_ok(f(gate.data(), up.data(), dy.data(), dgate.data(), dup.data(), &options));
                  };
+               });
+}
+
+void register_gated_backward_of_halves(Suite &suite, rapt_type type, Narrow narrow) {
+  using T = std::uint16_t;
+  add_sizes<T>(suite.kernel(GatedBackward(rapt_gated_backward), gated_backward_uops<float>), 3, 2,
+               [type, narrow](std::size_t n) {
+                 return
+                     [options = options_of(type, n), gate = halves(narrow, n), up = halves(narrow, n, 1),
+                      dy = halves(narrow, n, 2), dgate = Buffer<T>(n), dup = Buffer<T>(n)](GatedBackward f) {
+                       require_ok(f(gate.data(), up.data(), dy.data(), dgate.data(), dup.data(), &options));
+                     };
                });
 }
 
@@ -137,6 +154,36 @@ void register_gelu_tanh_backward_f64(Suite &suite) {
 }
 void register_gated_backward_f32(Suite &suite) { register_gated_backward<float>(suite); }
 void register_gated_backward_f64(Suite &suite) { register_gated_backward<double>(suite); }
+void register_silu_backward_f16(Suite &suite) {
+  register_gradient_of_halves(suite, rapt_silu_backward_f16, silu_backward_uops<float>,
+                              rapt_convert_f32_to_f16);
+}
+void register_silu_backward_bf16(Suite &suite) {
+  register_gradient_of_halves(suite, rapt_silu_backward_bf16, silu_backward_uops<float>,
+                              rapt_convert_f32_to_bf16);
+}
+void register_gelu_backward_f16(Suite &suite) {
+  register_gradient_of_halves(suite, rapt_gelu_backward_f16, gelu_backward_uops<float>,
+                              rapt_convert_f32_to_f16);
+}
+void register_gelu_backward_bf16(Suite &suite) {
+  register_gradient_of_halves(suite, rapt_gelu_backward_bf16, gelu_backward_uops<float>,
+                              rapt_convert_f32_to_bf16);
+}
+void register_gelu_tanh_backward_f16(Suite &suite) {
+  register_gradient_of_halves(suite, rapt_gelu_tanh_backward_f16, gelu_tanh_backward_uops<float>,
+                              rapt_convert_f32_to_f16);
+}
+void register_gelu_tanh_backward_bf16(Suite &suite) {
+  register_gradient_of_halves(suite, rapt_gelu_tanh_backward_bf16, gelu_tanh_backward_uops<float>,
+                              rapt_convert_f32_to_bf16);
+}
+void register_gated_backward_f16(Suite &suite) {
+  register_gated_backward_of_halves(suite, RAPT_F16, rapt_convert_f32_to_f16);
+}
+void register_gated_backward_bf16(Suite &suite) {
+  register_gated_backward_of_halves(suite, RAPT_BF16, rapt_convert_f32_to_bf16);
+}
 
 void register_argmax_f32(Suite &suite) { register_argmax<float>(suite, rapt_argmax_f32); }
 void register_argmax_f64(Suite &suite) { register_argmax<double>(suite, rapt_argmax_f64); }

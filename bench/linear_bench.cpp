@@ -1,5 +1,6 @@
 // Benchmarks linear layers. A size is rows x outputs x inputs, as in "64x4096x4096". Weights are packed, but
-// for sizes with ":plain". "L2", "L3" and "mem" are one row of 1024 inputs whose weights lie there.
+// for sizes with ":plain". "L2", "L3" and "mem" are one row of 1024 inputs whose weights lie there. "batch32:128x128x64" are
+// 32 layers, each with its weights, like attention's heads.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "support/accuracy.hpp"
+#include "support/linear_batch.hpp"
 #include "support/linear_layer.hpp"
 #include "support/suite.hpp"
 
@@ -91,6 +93,13 @@ void add_level(Kernel<Product<Kind>> &kernel, const WorkingSet &set) {
   if (blocks > 0) add<Kind>(kernel, set.label, {1, blocks * block, inputs});
 }
 
+void add_batch(Kernel<LinearProduct<float>> &kernel, std::size_t batch, const LinearShape &shape) {
+  Work work = work_of<LinearF32>(shape);
+  work.elements *= batch, work.read *= batch, work.written *= batch;
+  kernel.add(fmt::format("batch{}:{}", batch, size_of(shape)), work,
+             [batch, shape] { return LinearBatch(batch, shape); });
+}
+
 template <class Kind>
 void register_linear(Suite &suite) {
   constexpr bool is_f32 = Kind::type == RAPT_F32;
@@ -103,6 +112,7 @@ void register_linear(Suite &suite) {
   const std::vector<WorkingSet> &sets = suite.plan().working_sets;
   if (!is_f32) {
     add_level<Kind>(kernel, sets[1]);
+    if (Kind::type == RAPT_F64) add_rows<Kind>(kernel, {2, 4, 8});
     add_rows<Kind>(kernel, {1, 16, 256});
     // Both arithmetics of bf16 share a layout.
     if (Kind::arithmetic != RAPT_ARITHMETIC_BF16) add_packing<Kind>(kernel, 4096, 4096);
@@ -114,6 +124,10 @@ void register_linear(Suite &suite) {
   add<Kind>(kernel, {2048, 2048, 2048});
   for (const std::size_t rows : Sizes{1, 64, 512}) add_plain<Kind>(kernel, {rows, 4096, 4096});
   add_plain<Kind>(kernel, {128, 768, 768});
+  if constexpr (is_f32) {
+    add_batch(kernel, 32, {128, 128, 64});
+    add_batch(kernel, 12, {1, 128, 64});
+  }
   add_packing<Kind>(kernel, 4096, 4096);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "support/accuracy.hpp"
@@ -99,27 +100,40 @@ void register_of_halves(Suite &suite, Narrow narrow, bool is_layer) {
 }
 
 // The gradients read x and dy, and add to sums that stay in a cache.
-template <class T, rapt_type type, Gradient function>
-void register_gradient(Suite &suite, bool is_layer, Uops uops) {
+// elements(n, tensor) makes a buffer of n elements.
+template <class T, rapt_type type, Gradient function, class Elements>
+void register_gradient(Suite &suite, bool is_layer, Uops uops, Elements elements) {
+  using Sum = std::conditional_t<sizeof(T) == 2, float, T>;
   Kernel<Gradient> kernel = suite.kernel(function, uops);
   for (const Shape &shape : shapes_of(kernel.suite())) {
+    if (sizeof(T) == 2 && shape.cols > 4096) continue;  // those need a workspace
     const std::size_t n = shape.rows * shape.cols;
     kernel.add(fmt::format("{}x{}", shape.rows, shape.cols), work_of<T>(shape, 2), [=] {
-      return
-          [shape, is_layer, x = logits<T>(n), dy = logits<T>(n, 0, 1), weight = logits<T>(shape.cols, 0, 2),
-           dx = Buffer<T>(n), sums = Buffer<T>(2 * shape.cols)](Gradient gradient) {
-            rapt_norm_backward_options options = RAPT_NORM_BACKWARD_OPTIONS_INIT;
-            options.type = type;
-            options.rows = shape.rows;
-            options.cols = shape.cols;
-            options.eps = norm_eps;
-            options.weight = weight.data();
-            options.dweight = sums.data();
-            if (is_layer) options.dbias = sums.data() + shape.cols;
-            require_ok(gradient(x.data(), dy.data(), dx.data(), &options));
-          };
+      return [shape, is_layer, x = elements(n, 0), dy = elements(n, 1), weight = elements(shape.cols, 2),
+              dx = Buffer<T>(n), sums = Buffer<Sum>(2 * shape.cols)](Gradient gradient) {
+        rapt_norm_backward_options options = RAPT_NORM_BACKWARD_OPTIONS_INIT;
+        options.type = type;
+        options.rows = shape.rows;
+        options.cols = shape.cols;
+        options.eps = norm_eps;
+        options.weight = weight.data();
+        options.dweight = sums.data();
+        if (is_layer) options.dbias = sums.data() + shape.cols;
+        require_ok(gradient(x.data(), dy.data(), dx.data(), &options));
+      };
     });
   }
+}
+template <class T, rapt_type type, Gradient function>
+void register_gradient(Suite &suite, bool is_layer, Uops uops) {
+  register_gradient<T, type, function>(
+      suite, is_layer, uops, [](std::size_t n, std::size_t tensor) { return logits<T>(n, 0, tensor); });
+}
+template <rapt_type type, Gradient function>
+void register_gradient_of_halves(Suite &suite, bool is_layer, Uops uops, Narrow narrow) {
+  register_gradient<std::uint16_t, type, function>(
+      suite, is_layer, uops,
+      [narrow](std::size_t n, std::size_t tensor) { return halves(narrow, n, tensor); });
 }
 
 // Of a vector: two sums of products, a product with the weight in both passes, and 4 for dx and dweight. layer_norm
@@ -157,6 +171,22 @@ void register_layer_norm_backward_f32(Suite &suite) {
 }
 void register_layer_norm_backward_f64(Suite &suite) {
   register_gradient<double, RAPT_F64, rapt_layer_norm_backward>(suite, true, layer_backward_uops);
+}
+void register_rms_norm_backward_f16(Suite &suite) {
+  register_gradient_of_halves<RAPT_F16, rapt_rms_norm_backward>(suite, false, rms_backward_uops,
+                                                                rapt_convert_f32_to_f16);
+}
+void register_rms_norm_backward_bf16(Suite &suite) {
+  register_gradient_of_halves<RAPT_BF16, rapt_rms_norm_backward>(suite, false, rms_backward_uops,
+                                                                 rapt_convert_f32_to_bf16);
+}
+void register_layer_norm_backward_f16(Suite &suite) {
+  register_gradient_of_halves<RAPT_F16, rapt_layer_norm_backward>(suite, true, layer_backward_uops,
+                                                                  rapt_convert_f32_to_f16);
+}
+void register_layer_norm_backward_bf16(Suite &suite) {
+  register_gradient_of_halves<RAPT_BF16, rapt_layer_norm_backward>(suite, true, layer_backward_uops,
+                                                                   rapt_convert_f32_to_bf16);
 }
 
 }  // namespace rapt::bench

@@ -1,8 +1,8 @@
 // Benchmarks linear layers with packed quantized weights. A size is rows x outputs x inputs, the type of the
-// weights and how many inputs share a scale, as in "64x4096x4096:i4/32". i4z has a zero and i4o an offset next to
-// each scale, and i4c a codebook. Blocks of 128 outputs share the scales of e4m3 and e5m2. "L2", "L3" and "mem" are one
-// row of 1024 inputs whose weights of i8 lie there. The experts of a model are "model:tokens x slots x outputs x inputs".
-// They have weights of i4/32.
+// weights and how many inputs share a scale, as in "64x4096x4096:i4/32". i4z and i8z have a zero and i4o an offset next
+// to each scale, and i4c a codebook. Blocks of 128 outputs share the scales of e4m3 and e5m2. "L2", "L3" and "mem" are
+// one row of 1024 inputs whose weights of i8 lie there. The experts of a model are "model:tokens x slots x outputs x
+// inputs". They have weights of i4/32.
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -109,8 +109,10 @@ void register_quantized(Suite &suite, int arithmetic) {
     add_shape({1, 4096, 4096}, RAPT_I4, group);
     add_shape({64, 4096, 4096}, RAPT_I8, group);
   }
+  add_shape({1, 4096, 4096}, RAPT_I8, 128);
   for (const std::size_t rows : Sizes{1, 64}) {
     add_shape({rows, 4096, 4096}, RAPT_I4, 128, WithGroups::zeros);
+    add_shape({rows, 4096, 4096}, RAPT_I8, 128, WithGroups::zeros);
     add_shape({rows, 4096, 4096}, RAPT_I4, 32, WithGroups::offsets);
     add_shape({rows, 4096, 4096}, RAPT_I4, 32, WithGroups::codebook);
   }
@@ -177,6 +179,25 @@ void register_rows(Suite &suite, Function own, Uops uops, bool reads_numbers) {
   }
 }
 
+// Rows of blocks of a file. What lies in them does not change what a call has to do.
+class BlockRows {
+ public:
+  BlockRows(std::size_t rows, std::size_t inputs, rapt_type type, std::size_t bytes)
+      : rows_(rows), inputs_(inputs), type_(type), y_(rows * inputs), q_(rows * bytes) {
+    for (std::size_t i = 0; i < q_.size(); ++i) q_.data()[i] = static_cast<std::uint8_t>(i * 37 % 64);
+  }
+  void operator()(DequantizeRows dequantize) {
+    require_ok(dequantize(q_.data(), type_, rows_, inputs_, 0, nullptr, nullptr, nullptr, RAPT_TYPE_DEFAULT,
+                          nullptr, y_.data(), RAPT_F32, 0));
+  }
+
+ private:
+  std::size_t rows_, inputs_;
+  rapt_type type_;
+  Buffer<float> y_;
+  Buffer<std::uint8_t> q_;
+};
+
 }  // namespace
 
 // A vector takes a mask and a maximum, then a multiplication and an addition.
@@ -184,6 +205,32 @@ void register_quantize_rows(Suite &suite) { register_rows(suite, &rapt_quantize_
 // A vector takes a conversion, a subtraction and a multiplication.
 void register_dequantize_rows(Suite &suite) {
   register_rows(suite, &rapt_dequantize_rows, Uops{1, 3}, false);
+}
+
+// A vector takes a mask, a conversion, a subtraction and a multiplication.
+void register_dequantize_blocks(Suite &suite) {
+  constexpr std::size_t inputs = 4096;
+  constexpr struct {
+    const char *name;
+    rapt_type type;
+    std::size_t inputs, bytes;
+  } types[] = {
+      {"q8_0", RAPT_Q8_0, 32, 34},       {"q4_0", RAPT_Q4_0, 32, 18},   {"q5_0", RAPT_Q5_0, 32, 22},
+      {"q2_k", RAPT_Q2_K, 256, 84},      {"q3_k", RAPT_Q3_K, 256, 110}, {"q4_k", RAPT_Q4_K, 256, 144},
+      {"q5_k", RAPT_Q5_K, 256, 176},     {"q6_k", RAPT_Q6_K, 256, 210}, {"iq4_nl", RAPT_IQ4_NL, 32, 18},
+      {"iq4_xs", RAPT_IQ4_XS, 256, 136}, {"mxfp4", RAPT_MXFP4, 32, 17}, {"nvfp4", RAPT_NVFP4, 64, 36}};
+  Kernel<DequantizeRows> kernel = suite.kernel(&rapt_dequantize_rows, Uops{1, 4});
+  for (const auto &type : types) {
+    for (const std::size_t rows : suite.sizes({1, 64}, {64})) {
+      const std::size_t count = rows * inputs, row = inputs / type.inputs * type.bytes;
+      const Work work = {.elements = count,
+                         .element_bytes = sizeof(float),
+                         .read = rows * row,
+                         .written = count * sizeof(float)};
+      kernel.add(fmt::format("{}x{}:{}", rows, inputs, type.name), work,
+                 [=, q_type = type.type] { return BlockRows(rows, inputs, q_type, row); });
+    }
+  }
 }
 
 void register_linear_quantized(Suite &suite) { register_quantized(suite, RAPT_ARITHMETIC_F32); }

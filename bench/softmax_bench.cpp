@@ -5,22 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "cross_entropy_bench.hpp"
 #include "support/accuracy.hpp"
 #include "support/buffer.hpp"
 #include "support/suite.hpp"
 
 namespace rapt::bench {
 namespace {
-
-// Counts the µops of the maximum, of exp, of one more instruction against underflow, and of the sum.
-// log_softmax needs two more µops for its outputs.
-template <class T>
-constexpr Uops logsumexp_uops = Uops{0, 2} + exp_uops<T> + sum_uops;
-template <class T>
-constexpr Uops log_softmax_uops = logsumexp_uops<T> + 2;
-// Counts the µops of exp, of the sum, and two for the quotient. Moderate scores need no maximum.
-template <class T>
-constexpr Uops softmax_uops = exp_uops<T> + sum_uops + 2;
 
 constexpr double usual_scale = 0.08838834764831845;  // 1/sqrt(128)
 
@@ -262,8 +253,16 @@ void register_logsumexp(Suite &suite) {
 
 void register_softmax_f32(Suite &suite) { register_softmax<float, rapt_softmax_f32>(suite); }
 void register_softmax_f64(Suite &suite) { register_softmax<double, rapt_softmax_f64>(suite); }
-void register_log_softmax_f32(Suite &suite) { register_log_softmax<float, rapt_log_softmax_f32>(suite); }
-void register_log_softmax_f64(Suite &suite) { register_log_softmax<double, rapt_log_softmax_f64>(suite); }
+void register_log_softmax_f32(Suite &suite) {
+  register_log_softmax<float, rapt_log_softmax_f32>(suite);
+  add_cross_entropy<float, RAPT_F32>(suite, "log_softmax_f32",
+                                     [](std::size_t n) { return logits<float>(n); });
+}
+void register_log_softmax_f64(Suite &suite) {
+  register_log_softmax<double, rapt_log_softmax_f64>(suite);
+  add_cross_entropy<double, RAPT_F64>(suite, "log_softmax_f64",
+                                      [](std::size_t n) { return logits<double>(n); });
+}
 void register_logsumexp_f32(Suite &suite) { register_logsumexp<float, rapt_logsumexp_f32>(suite); }
 void register_logsumexp_f64(Suite &suite) { register_logsumexp<double, rapt_logsumexp_f64>(suite); }
 

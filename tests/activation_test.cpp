@@ -315,9 +315,9 @@ TEST_CASE("gated refuses bad arguments and leaves its output untouched") {
   CHECK(backward(g, u, a, a, b) == RAPT_BAD_OVERLAP);                    // dgate over dy
   CHECK(backward(g, u, a, b, a) == RAPT_BAD_OVERLAP);                    // dup over dy
   CHECK(backward(g, u, u, a, a + 1) == RAPT_BAD_OVERLAP);
-  rapt_gated_options halves = good;
-  halves.type = RAPT_F16;
-  CHECK(rapt_gated_backward(g, u, u, a, b, &halves) == RAPT_BAD_TYPE);
+  rapt_gated_options bytes = good;
+  bytes.type = RAPT_I8;
+  CHECK(rapt_gated_backward(g, u, u, a, b, &bytes) == RAPT_BAD_TYPE);
   CHECK(y == before);
   CHECK(gate == gate_before);
   for (rapt_gated_options empty : {good, good}) {

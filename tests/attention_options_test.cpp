@@ -139,7 +139,7 @@ TEST_CASE_TEMPLATE("strides", T, float, double) {
 TEST_CASE_TEMPLATE("options that softmax has too", T, float, double) {
   expect_scale_and_softcap<Call<T>>(all);
   expect_causality<Call<T>>(all);
-  expect_option_sizes(all, &Call<T>::options, {456 /* 0.2 */}, RAPT_BAD_OPTIONS_SIZE);
+  expect_option_sizes(all, &Call<T>::options, {456 /* 0.2 */, 472}, RAPT_BAD_OPTIONS_SIZE);
 }
 
 TEST_CASE_TEMPLATE("windows of any size", T, float, double) {
@@ -232,6 +232,51 @@ TEST_CASE_TEMPLATE("lengths and offsets", T, float, double) {
       call.last *= 4;  // runs all tasks, because the first may have no query
     });
   }
+}
+
+TEST_CASE_TEMPLATE("where padded sequences begin", T, float, double) {
+  struct Starts {
+    rapt_status expected;
+    std::vector<std::int32_t> kv_starts, kv_lengths, q_starts;
+  };
+  const auto given = [](const std::vector<std::int32_t> &values) {
+    return values.empty() ? nullptr : values.data();
+  };
+  for (const Starts &row : std::vector<Starts>{{RAPT_BAD_KV_STARTS, {0, -1}, {}, {}},
+                                               {RAPT_BAD_KV_STARTS, {INT32_MIN, 0}, {}, {}},
+                                               {RAPT_BAD_KV_STARTS, {41, 0}, {}, {}},
+                                               {RAPT_BAD_KV_STARTS, {0, 10}, {40, 9}, {}},
+                                               {RAPT_BAD_Q_STARTS, {}, {}, {-1, 0}},
+                                               {RAPT_BAD_Q_STARTS, {}, {}, {0, 4}},
+                                               {RAPT_BAD_KV_LENGTHS, {50, 0}, {41, 9}, {-1, 0}},
+                                               {RAPT_BAD_KV_STARTS, {41, 0}, {40, 9}, {-1, 0}},
+                                               {RAPT_OK, {0, 40}, {}, {}},
+                                               {RAPT_OK, {7, 9}, {40, 9}, {0, 3}},
+                                               {RAPT_OK, {1, 39}, {}, {3, 1}}}) {
+    expect_status<Call<T>>("starts", all, row.expected, [&](auto &call) {
+      call.options.kv_starts = given(row.kv_starts);
+      call.options.kv_lengths = given(row.kv_lengths);
+      call.options.q_starts = given(row.q_starts);
+    });
+  }
+  static constexpr std::int32_t starts[] = {16, 16}, odd[] = {16, 8}, q_starts[] = {0, 1},
+                                at_end[] = {32, 40}, zeros[] = {0, 0}, behind[] = {-1, 0, 1, -1, 2, 0};
+  expect_options<T>({
+      {"with kv_offsets", all, RAPT_BAD_KV_STARTS,
+       [&](auto &o) { o.kv_starts = starts, o.kv_offsets = offsets; }},
+      {"with q_offsets", all, RAPT_BAD_Q_STARTS,
+       [&](auto &o) { o.q_starts = q_starts, o.q_offsets = offsets; }},
+      {"in pages", forwards, RAPT_OK, [&](auto &o) { set_pages(o, 16), o.kv_starts = starts; }},
+      {"within 16 keys", forwards, RAPT_BAD_KV_STARTS, [&](auto &o) { set_pages(o, 16), o.kv_starts = odd; }},
+      {"at no page's beginning", forwards, RAPT_OK,
+       [&](auto &o) { set_pages(o, 48, 1, zeros), o.kv_starts = starts; }},
+      {"a negative page before the start", forwards, RAPT_OK,
+       [&](auto &o) { set_pages(o, 16, 3, behind), o.kv_starts = starts; }},
+      {"no multiple of 16, without keys", forwards, RAPT_BAD_KV_STARTS,
+       [&](auto &o) { set_pages(o, 16), o.kv_starts = at_end; }},
+      {"packed keys", forwards, RAPT_BAD_KV_STARTS,
+       [&](auto &o) { o.packed_keys = 1, o.kv_starts = starts; }},
+  });
 }
 
 TEST_CASE_TEMPLATE("pages and packed keys", T, float, double) {

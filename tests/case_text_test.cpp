@@ -40,8 +40,9 @@ TEST_CASE("every case is read as it was written") {
 
 // If two options had the same word, reading this word would set both options.
 TEST_CASE("every option has a word of its own, and its default is not written") {
-  for (const Family family : {Family::vector, Family::dot_rows, Family::softmax, Family::softmax_backward,
-                              Family::attention, Family::linear, Family::rope}) {
+  for (const Family family :
+       {Family::vector, Family::dot_rows, Family::softmax, Family::softmax_backward, Family::attention,
+        Family::linear, Family::rope, Family::reduce, Family::convolution}) {
     std::set<std::string> words;
     std::size_t options = 0;
     const Case plain{make_problem(family, {}), {}};

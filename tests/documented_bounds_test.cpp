@@ -9,12 +9,15 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <regex>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "calls/scan.hpp"
 #include "oracle/bounds.hpp"
+#include "validate/accuracy_map.hpp"
 
 namespace rapt::test {
 namespace {
@@ -28,6 +31,7 @@ struct Sizes {
     const double count = static_cast<double>(n);
     return {{"n", count},
             {"cols", count},
+            {"classes", count},
             {"top_k", count},
             {"in_features", count},
             {"keys", count},
@@ -155,6 +159,8 @@ const Bound gelu_tanh_backward = [](const Sizes &s) { return gelu_tanh_backward_
 const Bound rms_norm = [](const Sizes &s) { return dot_bound<float>(s.n) / 2 + 6; };
 const Bound attention = [](const Sizes &s) { return attention_of(s).out; };
 const Bound expert_sum = [](const Sizes &s) { return expert_sum_bound(static_cast<double>(s.n)); };
+const Bound cross_entropy = [](const Sizes &s) { return cross_entropy_bound(static_cast<double>(s.n)); };
+const Bound embedding_bag = [](const Sizes &s) { return embedding_bag_bound(static_cast<double>(s.n)); };
 const Bound softmax_backward = [](const Sizes &s) { return softmax_backward_worst_bound<float>(s.n); };
 
 const std::vector<Row> readme = {
@@ -200,6 +206,30 @@ const std::vector<Row> accuracy = {
      "next to the rounded x",
      {[](const Sizes &s) { return quantized_linear_bound(s.n, 64, RAPT_ARITHMETIC_F32); },
       [](const Sizes &s) { return quantized_linear_bound(s.n, 64, RAPT_ARITHMETIC_I8); }}},
+    {"reduce, of n elements",
+     "error of a sum ≤ @ · 2⁻²⁴ · Σ|x| (f64: @ · 2⁻⁵³); @",
+     {dot_of<float>, dot_of<double>, any()}},
+    {"scan, of element n",
+     "error of a sum ≤ @ · 2⁻²⁴ · Σ|x| (f64: 2⁻⁵³)@",
+     {[](const Sizes &s) { return scan_bound(s.n); }, any()}},
+    {"convolution, causal_convolution",
+     "as linear, with the number of products in place of in_features@",
+     {any()}},
+    {"cross_entropy, without label_smoothing",
+     "error ≤ w · (@ · 2⁻²⁴ · max(1, |L|) + 2⁻¹⁴⁹) + @ · 2⁻²⁴ · loss, L the log-sum-exp (f64: @ · 2⁻⁵³, @",
+     {is(log_bound<float>), cross_entropy, is(log_bound<double>), any()}},
+    {"embedding_bag, of n rows", "error of a sum ≤ @ · 2⁻²⁴ · Σ|x| + @", {embedding_bag, any()}},
+    {"random, normal",
+     "error ≤ @ · 2⁻²⁴ · r (f64: @ · 2⁻⁵³ · r), r@",
+     {is(random_normal_bound<float>), is(random_normal_bound<double>), any()}},
+    {"metrics of vector search",
+     "squared L2: error ≤ @ · 2⁻²⁴ · result; cosine: @ · 2⁻²⁴, D = @ (f64: @",
+     {[](const Sizes &s) { return squared_distance_bound<float>(s.n); },
+      [](const Sizes &s) { return cosine_bound<float>(s.n); }, dot_of<float>, any()}},
+    {"mean_pool of n tokens, normalize",
+     "@ · 2⁻²⁴ · mean |x|; @ · 2⁻²⁴ · |y|",
+     {[](const Sizes &s) { return mean_pool_bound(static_cast<double>(s.n)); },
+      [](const Sizes &s) { return normalize_bound<float>(s.n); }}},
     {"expert_sum", "error ≤ @ · 2⁻²⁴ · (Σ|weight·x| + |add|) and @", {expert_sum, any()}},
     {"rms_norm", "error ≤ @ · 2⁻²⁴ · |y| +@, D = @ (f64:@", {rms_norm, any(), dot_of<float>, any()}},
     {"rope",
@@ -285,6 +315,46 @@ void check(const std::string &file, const std::vector<Row> &rows, const std::vec
   CHECK(seen == rows.size());
 }
 
+// Returns the functions of rapt_map by their names in small letters. rapt.h lists them in the order of their numbers.
+std::map<std::string, rapt_map_function> map_functions_by_name() {
+  static const std::regex enumerator(R"(\n  RAPT_MAP_(\w+)( = 1)?,?\s)");
+  const std::string header = read("include/rapt/rapt.h");
+  std::map<std::string, rapt_map_function> functions;
+  for (std::sregex_iterator at(header.begin(), header.end(), enumerator), end; at != end; ++at) {
+    std::string name = (*at)[1];
+    for (char &c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    functions[name] = static_cast<rapt_map_function>(functions.size() + 1);
+  }
+  REQUIRE(functions.at("clamp_backward") == RAPT_MAP_CLAMP_BACKWARD);
+  return functions;
+}
+
+// Holds a table of rapt_map's bounds: each row of the file that has the form has names, the bound of f32 and that of f64.
+void check_bounds_of_map(const std::string &file, const std::regex &row, std::size_t expected) {
+  const std::map<std::string, rapt_map_function> functions = map_functions_by_name();
+  const std::string text = read(file);
+  static const std::regex word(R"(\w+)");
+  std::size_t seen = 0;
+  for (std::sregex_iterator at(text.begin(), text.end(), row), end; at != end; ++at) {
+    const std::string names = (*at)[1];
+    for (std::sregex_iterator name(names.begin(), names.end(), word); name != std::sregex_iterator();
+         ++name) {
+      CAPTURE(file);
+      CAPTURE(name->str());
+      const rapt_map_function function = functions.at(name->str());
+      // fma of f64 has no oracle; correctly rounded functions are given some room for the oracle's own rounding.
+      const double in_f32 = rapt::validate::map_bound<float>(function),
+                   in_f64 = rapt::validate::map_bound<double>(function), rounding = 0x1p-10;
+      CHECK(in_f32 - std::stod((*at)[2]) <= rounding);
+      CHECK(in_f64 - std::stod((*at)[3]) <= rounding);
+      CHECK(in_f32 >= std::stod((*at)[2]));
+      CHECK((in_f64 >= std::stod((*at)[3]) || function == RAPT_MAP_FMA));
+      seen += 1;
+    }
+  }
+  CHECK(seen == expected);
+}
+
 }  // namespace
 
 TEST_CASE("the README's bounds are those that tests assert") { check("README.md", readme, {}); }
@@ -293,6 +363,14 @@ TEST_CASE("the README's bounds are those that tests assert") { check("README.md"
 TEST_CASE("the bounds of the page on accuracy are those that tests assert") {
   check("src/manual/accuracy.md", accuracy,
         {"layer_norm", "rms_norm_backward, layer_norm_backward", "rope_frequencies", "f16 and bf16"});
+}
+
+TEST_CASE("tests assert the bounds of rapt_map that rapt.h and the page on accuracy have") {
+  check_bounds_of_map("include/rapt/rapt.h",
+                      std::regex(R"(\n \*   ((?:\w+, )*\w+) +(0\.51|1|1\.5) +([\d.]+)(?: +\w.*)?(?=\n))"),
+                      19);
+  check_bounds_of_map("src/manual/accuracy.md",
+                      std::regex(R"(\n\| ([\w, ]+) \| ([\d.]+) \| ([\d.]+)(?: \+ [^\n]*)? \|(?=\n))"), 25);
 }
 
 TEST_CASE("rapt.h rounds the measured error of exp up") {

@@ -76,7 +76,8 @@ TEST_CASE("norms") {
       {"rows=2 n=0", "y=null", RAPT_OK},
   };
   const Edge backward[] = {
-      {"rows=2 n=16", "type=3", RAPT_BAD_TYPE},
+      {"rows=2 n=16", "type=5", RAPT_BAD_TYPE},
+      {"rows=2 n=16", "type=8", RAPT_BAD_TYPE},
       {"rows=2 n=16", "accumulate=1", RAPT_BAD_ACCUMULATE},
       {"rows=2 n=16", "dy=null", RAPT_BAD_DY},
       {"rows=2 n=16", "dx=null", RAPT_BAD_DX},
@@ -160,6 +161,90 @@ TEST_CASE("rope") {
              {"rows=4 n=10 batch=2 heads=3", "attention_factor=inf", RAPT_BAD_ATTENTION_FACTOR},
              {"rows=4 n=10 batch=2 heads=3", "attention_factor=0x1p-1074", RAPT_BAD_ATTENTION_FACTOR},
          });
+}
+
+TEST_CASE("convolutions") {
+  expect("convolution",
+         {
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133 seed=2", "", RAPT_OK},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "", RAPT_OK},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "options=null", RAPT_BAD_OPTIONS},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "x=null", RAPT_BAD_X},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "w=null", RAPT_BAD_W},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "y=null", RAPT_BAD_Y},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "workspace=null", RAPT_BAD_WORKSPACE},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "size=8", RAPT_BAD_OPTIONS_SIZE},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "type=5", RAPT_BAD_TYPE},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "result=3", RAPT_BAD_RESULT},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "result=-1", RAPT_BAD_RESULT},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "dims=0", RAPT_BAD_DIMS},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "dims=4", RAPT_BAD_DIMS},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "in_channels=0", RAPT_BAD_SHAPE},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "groups=3", RAPT_BAD_GROUPS},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "stride=-1", RAPT_BAD_SIZE},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "taps=0", RAPT_BAD_SHAPE},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "dilation=-1", RAPT_BAD_SIZE},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133 result=1", "packed_w=1", RAPT_BAD_PACKED},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133 result=2", "bias=some", RAPT_BAD_BIAS},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "y=x+8", RAPT_BAD_OVERLAP},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "y=w+0", RAPT_BAD_OVERLAP},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133", "workspace=x+0", RAPT_BAD_WORKSPACE},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133 result=1", "", RAPT_OK},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133 result=2", "", RAPT_OK},
+             {"rows=2 n=9 channels=4 outputs=2 height=5 taps=133 result=2", "y=w+0", RAPT_BAD_OVERLAP},
+         });
+}
+
+TEST_CASE("reductions") {
+  expect("reduce", {
+                       {"rows=4 n=10 outer=2 middle=3 seed=2", "", RAPT_OK},
+                       {"rows=4 n=10 outer=2 middle=3", "", RAPT_OK},
+                       {"rows=4 n=10 outer=2 middle=3", "options=null", RAPT_BAD_OPTIONS},
+                       {"rows=4 n=10 outer=2 middle=3", "x=null", RAPT_BAD_X},
+                       {"rows=4 n=10 outer=2 middle=3", "out=null", RAPT_BAD_OUT},
+                       {"rows=4 n=10 outer=2 middle=3", "size=8", RAPT_BAD_OPTIONS_SIZE},
+                       {"rows=4 n=10 outer=2 middle=3", "operation=0", RAPT_BAD_OPERATION},
+                       {"rows=4 n=10 outer=2 middle=3", "operation=12", RAPT_BAD_OPERATION},
+                       {"rows=4 n=10 outer=2 middle=3", "type=5", RAPT_BAD_TYPE},
+                       {"rows=4 n=10 outer=2 middle=3", "out_type=5", RAPT_BAD_TYPE},
+                       {"rows=4 n=10 outer=2 middle=3 operation=11", "out_type=1", RAPT_BAD_TYPE},
+                       {"rows=4 n=10 outer=2 middle=3", "dims=0", RAPT_BAD_DIMS},
+                       {"rows=4 n=10 outer=2 middle=3", "dims=9", RAPT_BAD_DIMS},
+                       {"rows=4 n=10 outer=2 middle=3", "reduced=16", RAPT_BAD_REDUCED},
+                       {"rows=4 n=10 outer=2 middle=3", "correction=1", RAPT_BAD_CORRECTION},
+                       {"rows=4 n=10 outer=2 middle=3 operation=3", "correction=inf", RAPT_BAD_CORRECTION},
+                       {"rows=4 n=10 outer=2 middle=3 operation=3", "correction=nan", RAPT_BAD_CORRECTION},
+                       {"rows=4 n=10 outer=2 middle=3 operation=3", "correction=11", RAPT_OK},
+                       {"rows=4 n=10 outer=2 middle=3", "mean=some", RAPT_BAD_MEAN},
+                       {"rows=4 n=10 outer=2 middle=3", "out=x+8", RAPT_BAD_OVERLAP},
+                       {"rows=4 n=10 outer=2 middle=3", "out=x+0", RAPT_BAD_OVERLAP},
+                       {"rows=4 n=10 outer=2 middle=3 operation=3 mean", "mean=x+0", RAPT_BAD_OVERLAP},
+                       {"rows=4 n=10 outer=2 middle=3 operation=3 mean", "mean=out+0", RAPT_BAD_OVERLAP},
+                       {"rows=0 n=10 outer=2 middle=3", "x=null out=null", RAPT_OK},
+                       {"rows=4 n=0 outer=2 middle=3", "x=null", RAPT_OK},
+                       {"rows=4 n=0 outer=2 middle=3", "out=null", RAPT_BAD_OUT},
+                       {"rows=4 n=0 outer=2 middle=3", "operation=9", RAPT_BAD_SHAPE},
+                       {"rows=0 n=0 outer=2 middle=3", "operation=10", RAPT_BAD_SHAPE},
+                   });
+}
+
+TEST_CASE("scans") {
+  expect("scan", {
+                     {"rows=4 n=10 outer=2 middle=3 seed=2", "", RAPT_OK},
+                     {"rows=4 n=10 outer=2 middle=3 operation=3", "", RAPT_OK},
+                     {"rows=4 n=10 outer=2 middle=3", "options=null", RAPT_BAD_OPTIONS},
+                     {"rows=4 n=10 outer=2 middle=3", "x=null", RAPT_BAD_X},
+                     {"rows=4 n=10 outer=2 middle=3", "out=null", RAPT_BAD_OUT},
+                     {"rows=4 n=10 outer=2 middle=3", "size=8", RAPT_BAD_OPTIONS_SIZE},
+                     {"rows=4 n=10 outer=2 middle=3", "operation=2", RAPT_BAD_OPERATION},
+                     {"rows=4 n=10 outer=2 middle=3", "type=5", RAPT_BAD_TYPE},
+                     {"rows=4 n=10 outer=2 middle=3", "dims=0", RAPT_BAD_DIMS},
+                     {"rows=4 n=10 outer=2 middle=3", "dims=9", RAPT_BAD_DIMS},
+                     {"rows=4 n=10 outer=2 middle=3", "axis=8", RAPT_BAD_AXIS},
+                     {"rows=4 n=10 outer=2 middle=3", "out=x+0", RAPT_OK},
+                     {"rows=4 n=10 outer=2 middle=3", "out=x+4", RAPT_BAD_OVERLAP},
+                     {"rows=4 n=0 outer=2 middle=3", "x=null", RAPT_OK},
+                 });
 }
 
 TEST_CASE("linear layers") {
@@ -290,6 +375,17 @@ TEST_CASE("linear layers") {
       {"rows=3 n=70 outputs=67 scales", "y=w_scales+0", RAPT_BAD_OVERLAP},
       {"rows=3 n=70 outputs=67 offsets", "y=w_offsets+0", RAPT_BAD_OVERLAP},
       {"rows=3 n=70 outputs=67 weights=u4 zeros", "y=w_zeros+1", RAPT_BAD_OVERLAP},
+      {"rows=3 n=70 outputs=67 weights=u8 zeros", "", RAPT_OK},
+      {"rows=3 n=71 outputs=67 weights=u8 scales scale_group=32 zeros offsets packed_w", "", RAPT_OK},
+      {"rows=3 n=70 outputs=67 weights=u8 zeros", "y=w_zeros+1", RAPT_BAD_OVERLAP},
+      {"rows=3 n=70 outputs=67 weights=u8 zeros packed_w", "w_zeros=some", RAPT_BAD_W_ZEROS},
+      {"rows=3 n=70 outputs=67 weights=u8 zeros", "w_codebook=some", RAPT_BAD_W_ZEROS},
+      {"rows=3 n=70 outputs=67 weights=u8 scales", "w_codebook=some", RAPT_BAD_W_CODEBOOK},
+      {"rows=3 n=70 outputs=67 weights=u8 scales w_order=columns", "", RAPT_OK},
+      {"rows=3 n=70 outputs=67 weights=u8 scales scale_group=32 packed_w seed=2", "w_type=5",
+       RAPT_BAD_PACKED},
+      {"rows=3 n=70 outputs=67 weights=u8 scales seed=2", "x_type=24", RAPT_BAD_TYPE},
+      {"rows=3 n=70 outputs=67 weights=u8 scales seed=2", "w_type=25", RAPT_BAD_TYPE},
       {"rows=3 n=70 outputs=67 scales", "workspace=w_scales+0", RAPT_BAD_WORKSPACE},
       {"rows=3 n=70 outputs=67 weights=u4 zeros", "workspace=w_zeros+0", RAPT_BAD_WORKSPACE},
       {"rows=3 n=70 outputs=67 offsets", "workspace=w_offsets+0", RAPT_BAD_WORKSPACE},
@@ -298,7 +394,7 @@ TEST_CASE("linear layers") {
       {"rows=3 n=512 outputs=67 weights=q4_k", "", RAPT_OK},
       {"rows=3 n=512 outputs=67 weights=q4_k", "packed_w=0", RAPT_BAD_TYPE},
       {"rows=3 n=512 outputs=67 weights=q4_k", "w_type=14", RAPT_BAD_PACKED},
-      {"rows=3 n=512 outputs=67 weights=q6_k", "w_type=24", RAPT_BAD_TYPE},
+      {"rows=3 n=512 outputs=67 weights=q6_k", "w_type=25", RAPT_BAD_TYPE},
       {"rows=3 n=512 outputs=67 weights=q4_k", "x_type=8", RAPT_BAD_TYPE},
       {"rows=3 n=512 outputs=67 weights=q4_k", "y_type=13", RAPT_BAD_TYPE},
       {"rows=3 n=512 outputs=67 weights=q4_k", "in_features=256", RAPT_BAD_PACKED},
@@ -321,7 +417,7 @@ TEST_CASE("linear layers") {
       {"rows=3 n=512 outputs=67 weights=nvfp4", "scale_group=16", RAPT_OK},
       {"rows=3 n=512 outputs=67 weights=nvfp4", "scale_group=32", RAPT_BAD_SCALE_GROUP},
       {"rows=3 n=512 outputs=67 weights=nvfp4", "in_features=480", RAPT_BAD_SHAPE},
-      {"rows=3 n=512 outputs=67 weights=nvfp4", "w_type=24", RAPT_BAD_TYPE},
+      {"rows=3 n=512 outputs=67 weights=nvfp4", "w_type=25", RAPT_BAD_TYPE},
       {"rows=3 n=512 outputs=67 weights=q5_0", "outputs_per_scale=1", RAPT_BAD_W_SCALES},
       {"rows=3 n=512 outputs=67 weights=q5_0", "w_scale_type=3", RAPT_BAD_W_SCALES},
       {"rows=3 n=512 outputs=67 weights=q5_0", "w_scales=some", RAPT_BAD_W_SCALES},
@@ -423,7 +519,7 @@ TEST_CASE("rows of softmax") {
       {"rows=3 n=5 sinks", "y=sinks+0", RAPT_BAD_OVERLAP},
       {"rows=3 n=5", "empty_rows_are_zero=-1", RAPT_OK},
   };
-  for (const char *kernel : {"softmax_f", "softmax_bf16", "log_softmax"}) {
+  for (const char *kernel : {"softmax_f", "softmax_bf16", "log_softmax_f", "log_softmax_bf16"}) {
     expect(kernel, of_all);
     expect(kernel, of_matrices);
   }
@@ -479,6 +575,66 @@ TEST_CASE("sums of experts") {
                         {"n=16 seed=25", "y=add+8", RAPT_BAD_OVERLAP}});
 }
 
+// Seed 24 has weights, 9 means, and 1 maxima with their rows. Their bags are 3, 2 and 3, of 2, 4 and 3 rows.
+TEST_CASE("embedding bags") {
+  expect("embedding_bag", {{"n=16 seed=24", "", RAPT_OK},
+                           {"n=16 seed=9", "", RAPT_OK},
+                           {"n=16 seed=1", "", RAPT_OK},
+                           {"n=16 seed=24", "options=null", RAPT_BAD_OPTIONS},
+                           {"n=16 seed=24", "size=0", RAPT_BAD_OPTIONS_SIZE},
+                           {"n=16 seed=24", "type=5", RAPT_BAD_TYPE},
+                           {"n=16 seed=24", "operation=3", RAPT_BAD_OPERATION},
+                           {"n=16 seed=24", "operation=1", RAPT_BAD_WEIGHT},
+                           {"n=16 seed=9", "weights=some", RAPT_BAD_WEIGHT},
+                           {"n=16 seed=1", "operation=0", RAPT_BAD_ROWS},
+                           {"n=16 seed=1", "max_rows=null", RAPT_OK},
+                           {"n=16 seed=24", "w_stride=15", RAPT_BAD_W_STRIDES},
+                           {"n=16 seed=24", "y_stride=-16", RAPT_BAD_Y_STRIDE},
+                           {"n=16 seed=24", "w=null", RAPT_BAD_W},
+                           {"n=16 seed=24", "y=null", RAPT_BAD_Y},
+                           {"n=16 seed=24", "indices=null", RAPT_BAD_INDICES},
+                           {"n=16 seed=24", "offsets=null", RAPT_BAD_OFFSETS},
+                           {"n=16 seed=24", "indices[18]=2", RAPT_BAD_INDICES},
+                           {"n=16 seed=24", "indices[0]=-2", RAPT_BAD_INDICES},
+                           {"n=16 seed=24", "indices[0]=-1", RAPT_OK},
+                           {"n=16 seed=24", "offsets[0]=1", RAPT_BAD_OFFSETS},
+                           {"n=16 seed=24", "offsets[1]=99", RAPT_BAD_OFFSETS},
+                           {"n=16 seed=24", "offsets[3]=2000000000000000000", RAPT_BAD_SIZE},
+                           {"n=16 seed=24", "bags=0 w=null y=null offsets=null", RAPT_OK},
+                           {"n=0 seed=24", "w=null y=null", RAPT_OK},
+                           {"n=0 seed=24", "offsets=null", RAPT_BAD_OFFSETS},
+                           {"n=16 seed=24", "rows=1", RAPT_BAD_INDICES},
+                           {"n=16 seed=9", "y=w+0", RAPT_BAD_OVERLAP},
+                           {"n=16 seed=9", "y=indices+0", RAPT_BAD_OVERLAP},
+                           {"n=16 seed=9", "y=offsets+0", RAPT_BAD_OVERLAP},
+                           {"n=16 seed=24", "y=weights+0", RAPT_BAD_OVERLAP},
+                           {"n=16 seed=1", "max_rows=y+0", RAPT_BAD_OVERLAP}});
+}
+
+// Seed 0 adds five rows to three.
+TEST_CASE("sums of rows by index") {
+  expect("index_add", {{"n=16 seed=0", "", RAPT_OK},
+                       {"n=16 seed=0", "options=null", RAPT_BAD_OPTIONS},
+                       {"n=16 seed=0", "size=0", RAPT_BAD_OPTIONS_SIZE},
+                       {"n=16 seed=0", "type=5", RAPT_BAD_TYPE},
+                       {"n=16 seed=0", "x_stride=15", RAPT_BAD_X_STRIDE},
+                       {"n=16 seed=0", "out_stride=-16", RAPT_BAD_OUT_STRIDE},
+                       {"n=16 seed=0", "x=null", RAPT_BAD_X},
+                       {"n=16 seed=0", "out=null", RAPT_BAD_OUT},
+                       {"n=16 seed=0", "indices=null", RAPT_BAD_INDICES},
+                       {"n=16 seed=0", "indices[4]=3", RAPT_BAD_INDICES},
+                       {"n=16 seed=0", "indices[0]=-2", RAPT_BAD_INDICES},
+                       {"n=16 seed=0", "indices[0]=-1", RAPT_OK},
+                       {"n=16 seed=0", "out_rows=2", RAPT_BAD_INDICES},
+                       {"n=16 seed=0", "rows=0 x=null out=null indices=null", RAPT_OK},
+                       {"n=0 seed=0", "x=null out=null", RAPT_OK},
+                       {"n=0 seed=0", "indices=null", RAPT_BAD_INDICES},
+                       {"n=16 seed=0", "cols=9223372036854775807", RAPT_BAD_X_STRIDE},
+                       {"n=16 seed=0", "x_stride=9223372036854775807", RAPT_BAD_SIZE},
+                       {"n=16 seed=0", "out=x+0", RAPT_BAD_OVERLAP},
+                       {"n=16 seed=0", "out=x+8", RAPT_BAD_OVERLAP}});
+}
+
 // The seed of a case chooses its types and arrays: 0 has f32, i8 and scales, 10 u4, 1090 u4 with zeros, 2170 u4 with a codebook.
 TEST_CASE("rows of integers") {
   const Edge of_both[] = {
@@ -499,6 +655,7 @@ TEST_CASE("rows of integers") {
                            {"n=40 seed=0", "x_type=2", RAPT_BAD_TYPE},
                            {"n=40 seed=0", "x_type=5", RAPT_BAD_TYPE},
                            {"n=40 seed=0", "q_type=7", RAPT_BAD_TYPE},
+                           {"n=40 seed=0", "q_type=24", RAPT_BAD_TYPE},
                            {"n=40 seed=0", "x_stride=39", RAPT_BAD_X_STRIDE},
                            {"n=40 seed=0", "x_stride=-40", RAPT_BAD_X_STRIDE},
                            {"n=40 seed=0", "inputs=9223372036854775807 x_stride=0", RAPT_BAD_SIZE},
@@ -527,4 +684,36 @@ TEST_CASE("rows of integers") {
                              {"n=40 seed=1090", "y=zeros+0", RAPT_BAD_OVERLAP},
                              {"n=40 seed=2170", "y=codebook+60", RAPT_BAD_OVERLAP},
                              {"n=40 seed=2170", "y=codebook+64", RAPT_OK}});
+}
+
+// The seed of a case chooses the type of blocks and that of y: 0 has Q8_0 and f32, 7 Q4_K, 21 f16 and Q4_K. n is
+// rounded up to whole blocks. Q8_0 has 34 bytes for 32 inputs.
+TEST_CASE("rows of blocks") {
+  expect("dequantize_blocks", {{"n=64 seed=0", "", RAPT_OK},
+                               {"n=64 seed=0", "group=0", RAPT_OK},
+                               {"n=64 seed=0", "group=64", RAPT_BAD_SCALE_GROUP},
+                               {"n=64 seed=0", "group=16", RAPT_BAD_SCALE_GROUP},
+                               {"n=64 seed=9", "group=16", RAPT_OK},
+                               {"n=64 seed=0", "inputs=63", RAPT_BAD_SHAPE},
+                               {"n=64 seed=0", "inputs=65", RAPT_BAD_SHAPE},
+                               {"n=64 seed=0", "inputs=32", RAPT_OK},
+                               {"n=64 seed=0", "inputs=0", RAPT_OK},
+                               {"n=256 seed=7", "inputs=128", RAPT_BAD_SHAPE},
+                               {"n=64 seed=0", "q=null", RAPT_BAD_Q},
+                               {"n=64 seed=0", "y=null", RAPT_BAD_Y},
+                               {"n=64 seed=0", "y_type=0", RAPT_BAD_TYPE},
+                               {"n=64 seed=0", "y_type=2", RAPT_BAD_TYPE},
+                               {"n=64 seed=0", "y_type=8", RAPT_BAD_TYPE},
+                               {"n=64 seed=0", "q_type=22", RAPT_BAD_TYPE},
+                               {"n=64 seed=0", "y_stride=63", RAPT_BAD_Y_STRIDE},
+                               {"n=64 seed=0", "rows=18446744073709551615", RAPT_BAD_SIZE},
+                               {"n=64 seed=0", "scales=some", RAPT_BAD_W_SCALES},
+                               {"n=64 seed=0", "zeros=some", RAPT_BAD_W_ZEROS},
+                               {"n=64 seed=0", "offsets=some", RAPT_BAD_W_OFFSETS},
+                               {"n=64 seed=0", "codebook=some", RAPT_BAD_W_CODEBOOK},
+                               {"n=64 seed=0", "scale_type=1", RAPT_BAD_W_SCALES},
+                               {"n=64 seed=0", "y=q+0", RAPT_BAD_OVERLAP},
+                               {"n=64 seed=0", "y=q+64", RAPT_BAD_OVERLAP},
+                               {"n=64 seed=0", "y=q+68", RAPT_OK},
+                               {"n=0 seed=0", "q=null", RAPT_OK}});
 }

@@ -238,6 +238,41 @@ TEST_CASE("dot_rows from L1, L2 and memory") {
   rows_have_the_same_bits_in_every_order<BF16>();
 }
 
+// Some CPUs read keys and values of more than 48 MB in another order than smaller ones (machine/questions.hpp).
+TEST_CASE("attention over keys and values past the caches") {
+  constexpr std::size_t dim = 128, keys = (std::size_t{49} << 20) / (2 * dim * sizeof(float)) + 21;
+  Random random(7);
+  std::vector<float> q(2 * dim), k(keys * dim), v(keys * dim);
+  for (std::vector<float> *array : {&q, &k, &v}) {
+    for (float &element : *array) element = static_cast<float>(2 * random.uniform() - 1);
+  }
+  for (const std::size_t queries : {1, 2}) {
+    rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
+    options.q_heads = queries;
+    options.kv_heads = options.q_len = 1;
+    options.kv_len = keys;
+    options.qk_dim = dim;
+    std::size_t size = 0;
+    REQUIRE(rapt_attention_workspace(&options, &size) == RAPT_OK);
+    std::vector<char> workspace(size);
+    std::vector<float> y(queries * dim), got(y);
+    const auto run = [&](std::vector<float> &out) {
+      REQUIRE(rapt_attention(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(), size) ==
+              RAPT_OK);
+    };
+    {
+      ForcedIsa scalar("scalar");
+      run(y);
+    }
+    for_each_usable_isa([&](const std::string &isa) {
+      run(got);
+      CAPTURE(isa);
+      CAPTURE(queries);
+      CHECK(differences(y, got) == 0);
+    });
+  }
+}
+
 TEST_CASE("dot in memory") {
   if (emulated()) return;
   Random random(4);

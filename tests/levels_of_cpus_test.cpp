@@ -209,15 +209,17 @@ TEST_CASE("the tuning of known CPUs") {
                   intel = {0x20, 0x756e6547, 0x6c65746e, 0x49656e69};
   const auto family = [](std::uint32_t words) { return CpuidLeaf{words, 0, 0, 0}; };
   CHECK(tuning_of(amd, family(0x00a10f11)) == Tuning::zen4);
-  CHECK(tuning_of(amd, family(0x00b40f40)) == Tuning::general);    // Zen 5
+  CHECK(tuning_of(amd, family(0x00b40f40)) == Tuning::zen5);
   CHECK(tuning_of(amd, family(0x00800f82)) == Tuning::general);    // Zen
   CHECK(tuning_of(intel, family(0x000806f8)) == Tuning::general);  // Sapphire Rapids
   CHECK(tuning_of(intel, family(0x00a10f11)) == Tuning::general);
-  for (const Tuning of_cpu : {Tuning::general, Tuning::zen4}) {
+  CHECK(tuning_of(intel, family(0x00b40f40)) == Tuning::general);
+  for (const Tuning of_cpu : {Tuning::general, Tuning::zen4, Tuning::zen5}) {
     CHECK(choose_tuning(of_cpu, nullptr) == of_cpu);
     CHECK(choose_tuning(of_cpu, "") == of_cpu);
     CHECK(choose_tuning(of_cpu, "Zen4") == of_cpu);
     CHECK(choose_tuning(of_cpu, "zen4") == Tuning::zen4);
+    CHECK(choose_tuning(of_cpu, "zen5") == Tuning::zen5);
     CHECK(choose_tuning(of_cpu, "general") == Tuning::general);
   }
 }

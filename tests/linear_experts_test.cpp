@@ -23,7 +23,7 @@ using Bytes = std::vector<unsigned char>;
 using Places = std::vector<std::size_t>;
 
 constexpr bool is_quantized(rapt_type type) { return type >= RAPT_I8; }
-constexpr bool is_in_blocks(rapt_type type) { return type > RAPT_U4; }
+constexpr bool is_in_blocks(rapt_type type) { return type > RAPT_U4 && type != RAPT_U8; }
 constexpr std::size_t size_of(rapt_type type) {
   return type == RAPT_F64 ? 8 : type == RAPT_F32 ? 4 : type == RAPT_F16 || type == RAPT_BF16 ? 2 : 1;
 }
@@ -125,7 +125,7 @@ class Layer {
   void draw_types() {
     o_.size = sizeof o_;
     o_.w_type = random_.one_of({RAPT_F32, RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16, RAPT_BF16, RAPT_I8,
-                                RAPT_I4, RAPT_U4, RAPT_Q8_0, RAPT_Q4_K, RAPT_Q6_K, RAPT_IQ4_NL});
+                                RAPT_I4, RAPT_U4, RAPT_U8, RAPT_Q8_0, RAPT_Q4_K, RAPT_Q6_K, RAPT_IQ4_NL});
     o_.x_type = random_.one_of({RAPT_F32, RAPT_F16, RAPT_BF16});
     if (o_.w_type == RAPT_F64) o_.x_type = RAPT_F64;
     if (o_.w_type == RAPT_BF16 && random_.one_in(2)) o_.x_type = RAPT_BF16;
@@ -247,10 +247,10 @@ class Layer {
     scales_ = floats(count);
     o_.w_scales = scales_.data();
     if (random_.one_in(3)) o_.w_offsets = (w_offsets_ = floats(count)).data();
-    if (o_.w_type != RAPT_U4) return;
+    if (o_.w_type != RAPT_U4 && o_.w_type != RAPT_U8) return;
     const std::size_t extra = random_.below(3);
     if (extra == 0) o_.w_zeros = (zeros_ = codes(count + 1)).data();
-    if (extra == 1) {
+    if (extra == 1 && o_.w_type == RAPT_U4) {
       for (std::size_t i = 0; i < 16; ++i) codebook_.push_back(static_cast<float>(i * i) - 100);
       o_.w_codebook = codebook_.data();
     }

@@ -1,11 +1,12 @@
-// Tests rapt_linear_pack_words: words of GPTQ and AWQ, written here by the formats' definitions, become the packed
-// bytes of the same plain integers. Sorted inputs have their order. Each bad argument has its status. Rows of
-// MatMulNBits are packed as they are.
+// Tests rapt_linear_pack_words: words of GPTQ and AWQ, of 2, 3, 4 and 8 bits, written here by the formats' definitions,
+// become the packed bytes of the same plain integers. Sorted inputs have their order. Each bad argument has its status.
+// Rows of MatMulNBits are packed as they are.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 #include <vector>
 
@@ -17,57 +18,104 @@ namespace {
 
 using Bytes = std::vector<unsigned char>;
 
+// What a format means for the words of a type.
+struct Format {
+  rapt_type type;
+  int format;
+  unsigned bits;
+  bool is_awq, is_v1;
+};
+constexpr Format formats[] = {
+    {RAPT_U4, RAPT_WORDS_GPTQ, 4, false, true},          {RAPT_U4, RAPT_WORDS_GPTQ_V2, 4, false, false},
+    {RAPT_U4, RAPT_WORDS_AWQ, 4, true, false},           {RAPT_U4, RAPT_WORDS_GPTQ_2BIT, 2, false, true},
+    {RAPT_U4, RAPT_WORDS_GPTQ_V2_2BIT, 2, false, false}, {RAPT_U4, RAPT_WORDS_GPTQ_3BIT, 3, false, true},
+    {RAPT_U4, RAPT_WORDS_GPTQ_V2_3BIT, 3, false, false}, {RAPT_U8, RAPT_WORDS_GPTQ, 8, false, true},
+    {RAPT_U8, RAPT_WORDS_GPTQ_V2, 8, false, false},
+};
+
+// Packs integers as files do. Those of 3 bits are 10 to a word; number 10 and number 21 of 32 are in two words.
+std::vector<std::uint32_t> words_of(const std::vector<unsigned> &integers, const Format &format) {
+  std::vector<std::uint32_t> words;
+  constexpr std::size_t awq[] = {0, 2, 4, 6, 1, 3, 5, 7};
+  if (format.bits != 3) {
+    const std::size_t count = 32 / format.bits;
+    for (std::size_t first = 0; first < integers.size(); first += count) {
+      words.push_back(0);
+      for (std::size_t i = 0; i < count; ++i)
+        words.back() |= integers[first + (format.is_awq ? awq[i] : i)] << format.bits * i;
+    }
+    return words;
+  }
+  for (std::size_t first = 0; first < integers.size(); first += 32) {
+    const unsigned *const q = &integers[first];
+    std::uint32_t three[3] = {};
+    for (std::size_t i = 0; i < 10; ++i) {
+      three[0] |= q[i] << 3 * i;
+      three[1] |= q[11 + i] << (3 * i + 1);
+      three[2] |= q[22 + i] << (3 * i + 2);
+    }
+    three[0] |= q[10] << 30;
+    three[1] |= q[10] >> 2 & 1;
+    three[1] |= q[21] << 31;
+    three[2] |= q[21] >> 1 & 3;
+    words.insert(words.end(), three, three + 3);
+  }
+  return words;
+}
+
 struct File {
   rapt_linear_options o{};
-  int format = 0;
+  Format format;
   std::size_t groups = 0;
   std::vector<unsigned> q, zeros;  // [outputs][inputs] in the file's order, and [outputs][groups]
   std::vector<std::int32_t> qweight, qzeros, g_idx;
   Bytes scales;  // [groups][outputs]
   std::vector<std::size_t> order;
 
-  explicit File(Random &random, int format_ = -1) {
-    format = format_ < 0 ? static_cast<int>(random.below(3)) : format_;
+  explicit File(Random &random) : File(random, formats[random.below(std::size(formats))]) {}
+  File(Random &random, const Format &given) : format(given) {
     o.size = sizeof o;
-    o.w_type = RAPT_U4;
+    o.w_type = format.type;
     o.scale_group = random.one_of<std::size_t>({0, 16, 32, 64, 128});
-    const std::size_t n = o.out_features = 8 * (1 + random.below(20)),
-                      k = o.in_features = 8 * (1 + random.below(40));
+    const std::size_t unit = unit_of(), most = 320 / unit;
+    const std::size_t n = o.out_features = unit * (1 + random.below(most / 2)),
+                      k = o.in_features = unit * (1 + random.below(most));
     o.w_scale_type = random.one_of({RAPT_F32, RAPT_F16, RAPT_BF16});
     groups = o.scale_group ? (k + o.scale_group - 1) / o.scale_group : 1;
-    for (std::size_t i = 0; i < n * k; ++i) q.push_back(static_cast<unsigned>(random.below(16)));
+    const unsigned count = 1U << format.bits;
+    for (std::size_t i = 0; i < n * k; ++i) q.push_back(static_cast<unsigned>(random.below(count)));
+    // A zero of 256 is refused.
     for (std::size_t i = 0; i < n * groups; ++i)
-      zeros.push_back(static_cast<unsigned>(random.below(16)) + (format == RAPT_WORDS_GPTQ ? 1 : 0));
+      zeros.push_back(std::min(static_cast<unsigned>(random.below(count)) + (format.is_v1 ? 1 : 0), 255U));
     scales.resize(groups * n * (o.w_scale_type == RAPT_F32 ? 4 : 2));
     for (unsigned char &byte : scales) byte = static_cast<unsigned char>(random.below(256));
     write_words();
     if (random.one_in(2)) draw_order(random);
   }
 
+  std::size_t unit_of() const { return format.bits == 3 ? 32 : 32 / format.bits; }
   void write_words() {
     const std::size_t n = o.out_features, k = o.in_features;
-    constexpr std::size_t awq[] = {0, 2, 4, 6, 1, 3, 5, 7};
-    const auto of_nibble = [&](std::size_t i) { return format == RAPT_WORDS_AWQ ? awq[i] : i; };
-    for (std::size_t row = 0; row < (format == RAPT_WORDS_AWQ ? k : k / 8); ++row) {
-      for (std::size_t column = 0; column < (format == RAPT_WORDS_AWQ ? n / 8 : n); ++column) {
-        std::uint32_t word = 0;
-        for (std::size_t i = 0; i < 8; ++i) {
-          const std::size_t output = format == RAPT_WORDS_AWQ ? 8 * column + of_nibble(i) : column;
-          const std::size_t input = format == RAPT_WORDS_AWQ ? row : 8 * row + i;
-          word |= q[output * k + input] << 4 * i;
-        }
-        qweight.push_back(static_cast<std::int32_t>(word));
-      }
+    // The words of a row of outputs follow each other, and so do those of an output's inputs, which then are columns.
+    const std::size_t lines = format.is_awq ? k : n;
+    std::vector<std::vector<std::uint32_t>> of_lines;
+    for (std::size_t line = 0; line < lines; ++line) {
+      std::vector<unsigned> integers;
+      for (std::size_t i = 0; i < n * k / lines; ++i)
+        integers.push_back(format.is_awq ? q[i * k + line] : q[line * k + i]);
+      of_lines.push_back(words_of(integers, format));
+    }
+    for (std::size_t i = 0; i < of_lines.size() * of_lines[0].size(); ++i) {
+      const std::size_t words = of_lines[0].size();
+      qweight.push_back(static_cast<std::int32_t>(format.is_awq ? of_lines[i / words][i % words]
+                                                                : of_lines[i % lines][i / lines]));
     }
     for (std::size_t g = 0; g < groups; ++g) {
-      for (std::size_t column = 0; column < n / 8; ++column) {
-        std::uint32_t word = 0;
-        for (std::size_t i = 0; i < 8; ++i) {
-          const unsigned zero = zeros[(8 * column + of_nibble(i)) * groups + g];
-          word |= (zero - (format == RAPT_WORDS_GPTQ ? 1 : 0)) << 4 * i;
-        }
+      std::vector<unsigned> integers;
+      for (std::size_t output = 0; output < n; ++output)
+        integers.push_back(zeros[output * groups + g] - (format.is_v1 ? 1 : 0));
+      for (const std::uint32_t word : words_of(integers, format))
         qzeros.push_back(static_cast<std::int32_t>(word));
-      }
     }
   }
   // Gives the inputs groups in any order.
@@ -85,9 +133,12 @@ struct File {
     if (!g_idx.empty())
       std::stable_sort(from.begin(), from.end(), [&](auto a, auto b) { return g_idx[a] < g_idx[b]; });
     if (!g_idx.empty()) CHECK(from == order);
-    Bytes plain(n * k / 2), plain_scales(scales.size()), plain_zeros(n * groups);
+    const bool in_bytes = format.bits == 8;
+    Bytes plain(in_bytes ? n * k : n * k / 2), plain_scales(scales.size()), plain_zeros(n * groups);
     for (std::size_t i = 0; i < n; ++i) {
-      for (std::size_t j = 0; j < k; j += 2)
+      for (std::size_t j = 0; in_bytes && j < k; ++j)
+        plain[i * k + j] = static_cast<unsigned char>(q[i * k + from[j]]);
+      for (std::size_t j = 0; !in_bytes && j < k; j += 2)
         plain[(i * k + j) / 2] = static_cast<unsigned char>(q[i * k + from[j]] | q[i * k + from[j + 1]] << 4);
       for (std::size_t g = 0; g < groups; ++g) {
         std::memcpy(&plain_scales[(i * groups + g) * size], &scales[(g * n + i) * size], size);
@@ -109,7 +160,7 @@ struct File {
   }
   rapt_status pack(Bytes &packed) {
     return rapt_linear_pack_words(qweight.data(), qzeros.data(), scales.data(),
-                                  g_idx.empty() ? nullptr : g_idx.data(), format, &o, packed.data(),
+                                  g_idx.empty() ? nullptr : g_idx.data(), format.format, &o, packed.data(),
                                   packed.size(), order.empty() ? nullptr : order.data());
   }
 };
@@ -118,7 +169,8 @@ TEST_CASE("words become the packed bytes of the same integers") {
   Random random(9);
   for (int i = 0; i < 300; ++i) {
     File file(random);
-    CAPTURE(file.format);
+    CAPTURE(file.format.bits);
+    CAPTURE(file.format.format);
     Bytes packed(file.length(), 0x5a);
     REQUIRE(file.pack(packed) == RAPT_OK);
     CHECK(packed == file.expected());
@@ -143,12 +195,12 @@ struct Call {
 TEST_CASE("bad arguments write nothing") {
   Random random(10);
   const auto refused = [&](auto change, rapt_status expected) {
-    File file(random, RAPT_WORDS_GPTQ);
+    File file(random, formats[0]);
     file.g_idx.clear();
     file.draw_order(random);
     Bytes packed(file.length() + 8, 0x5a);
     Call call{file.qweight.data(), file.qzeros.data(), file.scales.data(),
-              file.g_idx.data(),   file.format,        &file.o,
+              file.g_idx.data(),   RAPT_WORDS_GPTQ,    &file.o,
               packed.data(),       file.length(),      file.order.data()};
     REQUIRE(Call(call)() == RAPT_OK);
     std::fill(packed.begin(), packed.end(), static_cast<unsigned char>(0x5a));
@@ -177,7 +229,16 @@ TEST_CASE("bad arguments write nothing") {
     refused([](File &f, Call &) { f.o.size = 1; }, RAPT_BAD_OPTIONS_SIZE);
     for (const rapt_type type : {RAPT_TYPE_DEFAULT, RAPT_F32, RAPT_I8, RAPT_I4, RAPT_Q4_0, RAPT_F8_E4M3})
       refused([&](File &f, Call &) { f.o.w_type = type; }, RAPT_BAD_TYPE);
-    for (const int format : {-1, 3}) refused([&](File &, Call &c) { c.format = format; }, RAPT_BAD_TYPE);
+    for (const int format : {-1, RAPT_WORDS_GPTQ_V2_3BIT + 1})
+      refused([&](File &, Call &c) { c.format = format; }, RAPT_BAD_TYPE);
+    for (const int format : {-1, 2, 3, 4, 5, 6, 7}) {
+      refused(
+          [&](File &f, Call &c) {
+            f.o.w_type = RAPT_U8;
+            c.format = format;
+          },
+          RAPT_BAD_TYPE);
+    }
     refused([](File &f, Call &) { f.o.x_type = RAPT_F64; }, RAPT_BAD_TYPE);
     refused([](File &f, Call &) { f.o.w_scales = &f; }, RAPT_BAD_W_SCALES);
     refused([](File &f, Call &) { f.o.w_scale_type = RAPT_I8; }, RAPT_BAD_W_SCALES);
@@ -233,10 +294,49 @@ TEST_CASE("bad arguments write nothing") {
   }
 }
 
+// Sizes that are no whole words, of each format.
+TEST_CASE("sizes of words") {
+  Random random(13);
+  for (const Format &format : formats) {
+    File file(random, format);
+    Bytes packed(file.length(), 0x5a);
+    const rapt_linear_options o = file.o;
+    for (std::size_t i = 0; i < file.unit_of(); ++i) {
+      const rapt_status expected = i == 0 ? RAPT_OK : RAPT_BAD_SHAPE;
+      Bytes fresh = packed;
+      file.o.in_features = o.in_features - i;
+      CHECK(file.pack(fresh) == expected);
+      file.o = o;
+      file.o.out_features = o.out_features - i;
+      CHECK(file.pack(fresh) == expected);
+      file.o = o;
+      if (i > 0) CHECK(fresh == packed);
+    }
+  }
+}
+
+// The first version of GPTQ stores a zero less one, so that 255 says 256, for which a byte has no room.
+TEST_CASE("a zero of 256") {
+  Random random(14);
+  for (const bool is_v1 : {true, false}) {
+    for (int i = 0; i < 20; ++i) {
+      File file(random, formats[is_v1 ? 7 : 8]);
+      Bytes packed(file.length(), 0x5a);
+      const Bytes before = packed;
+      const std::vector<std::size_t> order = file.order;
+      auto &word = file.qzeros[random.below(file.qzeros.size())];
+      word = static_cast<std::int32_t>(static_cast<std::uint32_t>(word) | 255U << 8 * random.below(4));
+      CHECK(file.pack(packed) == (is_v1 ? RAPT_BAD_W_ZEROS : RAPT_OK));
+      CHECK((packed == before) == is_v1);
+      if (is_v1) CHECK(file.order == order);
+    }
+  }
+}
+
 // Groups of other sizes than scale_group.
 TEST_CASE("uneven groups") {
   Random random(11);
-  File file(random, RAPT_WORDS_GPTQ_V2);
+  File file(random, formats[1]);
   file.o.scale_group = 16, file.o.in_features = 32, file.o.out_features = 8;
   file.qweight.resize(4 * 8), file.qzeros.resize(2), file.scales.resize(64);
   file.g_idx.assign(32, 0), file.order.resize(32);
@@ -254,28 +354,33 @@ TEST_CASE("uneven groups") {
 
 // MatMulNBits of ONNX with 4 bits: B [N][blocks][block_size / 2] has input 2j of a block in the low half of byte j. Scales
 // are [N][blocks]. Zero points are [N][(blocks + 1) / 2] bytes with the first of two in the low half; without, they are 8.
-TEST_CASE("rows of MatMulNBits are rows of RAPT_U4") {
+// With 8 bits, B [N][blocks][block_size] and zero points [N][blocks] are bytes; without, these are 128.
+TEST_CASE("rows of MatMulNBits are rows of RAPT_U4 or RAPT_U8") {
   Random random(12);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 120; ++i) {
+    const bool in_bytes = i % 2 == 1;
     rapt_linear_options o{};
     o.size = sizeof o;
-    o.w_type = RAPT_U4;
+    o.w_type = in_bytes ? RAPT_U8 : RAPT_U4;
     o.rows = 1;
     const std::size_t block = o.scale_group = random.one_of<std::size_t>({16, 32, 64, 128, 256}),
                       blocks = 1 + random.below(5), n = o.out_features = 1 + random.below(70),
-                      k = o.in_features = block * blocks, row_of_zeros = (blocks + 1) / 2;
+                      k = o.in_features = block * blocks, row_of_zeros = in_bytes ? blocks : (blocks + 1) / 2,
+                      bytes_of_block = in_bytes ? block : block / 2;
     CAPTURE(block);
     CAPTURE(blocks);
     const bool has_zeros = random.one_in(2);
-    Bytes b(n * blocks * (block / 2)), zero_points(n * row_of_zeros), zeros(n * blocks);
+    Bytes b(n * blocks * bytes_of_block), zero_points(n * row_of_zeros), zeros(n * blocks);
     for (unsigned char &byte : b) byte = static_cast<unsigned char>(random.below(256));
     for (unsigned char &byte : zero_points) byte = static_cast<unsigned char>(random.below(256));
     std::vector<float> scales(n * blocks);
     for (float &scale : scales) scale = static_cast<float>(1 + random.below(8)) / 4;
     for (std::size_t j = 0; j < n * blocks; ++j)
-      zeros[j] = zero_points[j / blocks * row_of_zeros + j % blocks / 2] >> 4 * (j % blocks % 2) & 15;
+      zeros[j] = in_bytes
+                     ? zero_points[j]
+                     : zero_points[j / blocks * row_of_zeros + j % blocks / 2] >> 4 * (j % blocks % 2) & 15;
     o.w_scales = scales.data();
-    if (has_zeros) o.w_zeros = zeros.data();
+    if (has_zeros) o.w_zeros = in_bytes ? zero_points.data() : zeros.data();
     std::size_t length = 0, workspace_length = 0;
     REQUIRE(rapt_linear_packed_length(&o, &length) == RAPT_OK);
     Bytes packed(length);
@@ -291,11 +396,14 @@ TEST_CASE("rows of MatMulNBits are rows of RAPT_U4") {
     for (std::size_t output = 0; output < n; ++output) {
       float expected = 0;
       for (std::size_t g = 0; g < blocks; ++g) {
-        const unsigned char *const of_block = &b[(output * blocks + g) * (block / 2)];
-        const unsigned zero =
-            has_zeros ? zero_points[output * row_of_zeros + g / 2] >> (g % 2 ? 4 : 0) & 15U : 8U;
+        const unsigned char *const of_block = &b[(output * blocks + g) * bytes_of_block];
+        const auto half = [](unsigned byte, std::size_t at) { return at % 2 ? byte >> 4 : byte & 15U; };
+        const unsigned char *const of_zeros = &zero_points[output * row_of_zeros];
+        const unsigned zero = !has_zeros ? (in_bytes ? 128 : 8)
+                              : in_bytes ? of_zeros[g]
+                                         : half(of_zeros[g / 2], g);
         for (std::size_t j = 0; j < block; ++j) {
-          const unsigned q = j % 2 ? of_block[j / 2] >> 4 : of_block[j / 2] & 15U;
+          const unsigned q = in_bytes ? of_block[j] : half(of_block[j / 2], j);
           const float w = (static_cast<float>(q) - static_cast<float>(zero)) * scales[output * blocks + g];
           expected += w * x[g * block + j];
         }

@@ -103,14 +103,14 @@ struct Integers : Layer {
     o.in_features = 1 + random.below(random.one_in(4) ? 700 : 90), o.out_features = 1 + random.below(150);
     o.scale_group = random.one_of<std::size_t>({0, 16, 32, 64, 128, 256});
     groups = o.scale_group ? (o.in_features + o.scale_group - 1) / o.scale_group : 1;
-    columns = type == RAPT_I8 ? o.in_features : (o.in_features + 1) / 2;
+    columns = type == RAPT_I8 || type == RAPT_U8 ? o.in_features : (o.in_features + 1) / 2;
     w = random_bytes(random, o.out_features * columns);
     const rapt_type scale_type = random.one_of(types_of_numbers);
     const std::size_t numbers = o.out_features * groups;
     if (!random.one_in(4)) scales = random_bytes(random, numbers * size_of_number(scale_type));
     if (random.one_in(2)) offsets = random_bytes(random, numbers * size_of_number(scale_type));
     if (!scales.empty() || !offsets.empty()) o.w_scale_type = scale_type;
-    const std::size_t extra = type == RAPT_U4 ? random.below(3) : 0;
+    const std::size_t extra = type == RAPT_U4 ? random.below(3) : type == RAPT_U8 ? random.below(2) : 0;
     if (extra == 1) zeros = random_bytes(random, numbers);
     for (std::size_t q = 0; extra == 2 && q < 16; ++q)
       codebook.push_back(static_cast<float>(random.gaussian()));
@@ -236,7 +236,7 @@ TEST_CASE("rows of packed weights are the numbers of the plain ones") {
   for (int i = 0; i < 40; ++i) {
     for (const rapt_type type : {RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16})
       check(random, Floats(random, type));
-    for (const rapt_type type : {RAPT_I8, RAPT_I4, RAPT_U4}) check(random, Integers(random, type));
+    for (const rapt_type type : {RAPT_I8, RAPT_I4, RAPT_U4, RAPT_U8}) check(random, Integers(random, type));
     for (const rapt_type type : {RAPT_F8_E4M3, RAPT_F8_E5M2}) check(random, Numbers8(random, type));
   }
 }
@@ -247,6 +247,48 @@ TEST_CASE("rows of packed blocks are the numbers of the file") {
     for (std::size_t t = 0; t < std::size(names_of<WeightType>); ++t) {
       const auto type = static_cast<WeightType>(t);
       if (file_type_of(type) != oracle::FileType::none) check(random, Blocks(random, type));
+    }
+  }
+}
+
+// Rows follow each other without gaps in the file, and with gaps in y. Neither array is touched outside.
+TEST_CASE("rows of blocks are the numbers of the packed ones, and of the file") {
+  Random random(10);
+  for (int i = 0; i < 10; ++i) {
+    for (std::size_t t = 0; t < std::size(names_of<WeightType>); ++t) {
+      const auto type = static_cast<WeightType>(t);
+      if (file_type_of(type) == oracle::FileType::none) continue;
+      const Blocks layer(random, type);
+      const std::size_t inputs = layer.o.in_features, rows = 1 + random.below(layer.o.out_features),
+                        stride = inputs + random.below(5), row_bytes = layer.w.size() / layer.o.out_features;
+      const rapt_type y_type = random.one_of(types_of_numbers);
+      const std::size_t size = size_of_number(y_type), bytes = ((rows - 1) * stride + inputs) * size;
+      const auto placement = random.one_in(2) ? Placement::ends_at_guard : Placement::begins_at_guard;
+      const GuardedBuffer y(bytes, placement, random.below(8) * size),
+          q(rows * row_bytes, placement, random.below(8));
+      std::memcpy(q.data(), layer.w.data(), rows * row_bytes);
+      std::memset(y.data(), 0x5a, bytes);
+      CAPTURE(layer.o.w_type);
+      CAPTURE(y_type);
+      REQUIRE(rapt_dequantize_rows(q.data(), layer.o.w_type, rows, inputs,
+                                   random.one_in(2) ? layer.size.group : 0, nullptr, nullptr, nullptr,
+                                   RAPT_TYPE_DEFAULT, nullptr, y.data(), y_type,
+                                   static_cast<std::ptrdiff_t>(stride)) == RAPT_OK);
+      CHECK(y.surroundings_intact());
+      Bytes packed_row(inputs * size);
+      std::size_t wrong = 0;
+      for (std::size_t r = 0; r < rows; ++r) {
+        const Bytes expected = layer.expected(r, y_type);
+        REQUIRE(rapt_linear_packed_rows(layer.packed.data(), layer.packed.size(), &r, 1, &layer.o,
+                                        packed_row.data(), y_type, 0) == RAPT_OK);
+        const auto *const row = static_cast<const unsigned char *>(y.data()) + r * stride * size;
+        for (std::size_t k = 0; k < inputs; ++k) {
+          wrong += bits_of(y_type, row + k * size) != bits_of(y_type, expected.data() + k * size);
+          wrong += bits_of(y_type, row + k * size) != bits_of(y_type, &packed_row[k * size]);
+        }
+        for (std::size_t k = inputs * size; r + 1 < rows && k < stride * size; ++k) wrong += row[k] != 0x5a;
+      }
+      CHECK(wrong == 0);
     }
   }
 }

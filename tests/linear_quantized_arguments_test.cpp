@@ -170,6 +170,11 @@ constexpr Packing packings[] = {
        c.options.w_scale_type = RAPT_F16;
      }},
     {"u4 with a codebook", [](C &c) { c.options.w_codebook = c.codebook.data(); }},
+    {"u8 with zeros",
+     [](C &c) {
+       c.options.w_type = RAPT_U8;
+       c.options.w_zeros = c.zeros.data();
+     }},
 };
 constexpr std::size_t header_size = 64;
 
@@ -226,7 +231,7 @@ TEST_CASE("a packed header is refused if rapt_linear_pack cannot write it, whate
       const auto [scales, zeros, offsets, codebook] = has;
       bool is_known = scale_type == RAPT_F32 || scale_type == RAPT_F16 || scale_type == RAPT_BF16;
       if (scales == 0 && offsets == 0) is_known = scale_type == 0;
-      if (type != RAPT_U4 || codebook != 0) is_known = is_known && zeros == 0;
+      if ((type != RAPT_U4 && type != RAPT_U8) || codebook != 0) is_known = is_known && zeros == 0;
       if (type != RAPT_U4) is_known = is_known && codebook == 0;
       for (const std::uint8_t flag : has) is_known = is_known && flag <= 1;
       if (is_known) return;  // these may be larger than the memory
@@ -405,7 +410,8 @@ long double packed_bytes(const rapt_linear_options &o) {
     return static_cast<long double>(n / unit + (n % unit != 0));
   };
   const long double groups = o.scale_group ? up(o.in_features, o.scale_group) : 1;
-  const long double codes = o.w_type == RAPT_I8 ? up(o.in_features, 4) * 256 : up(o.in_features, 8) * 256;
+  const bool in_bytes = o.w_type == RAPT_I8 || o.w_type == RAPT_U8;
+  const long double codes = in_bytes ? up(o.in_features, 4) * 256 : up(o.in_features, 8) * 256;
   const long double size = o.w_scale_type == RAPT_F16 || o.w_scale_type == RAPT_BF16 ? 2 : 4;
   const long double block =
       codes + 64 * groups * ((o.w_scales ? size : 0) + (o.w_offsets ? size : 0) + (o.w_zeros ? 1 : 0));
@@ -433,7 +439,7 @@ TEST_CASE("sizes near the limits of the address space") {
   for (const std::size_t inputs : sizes) {
     for (const std::size_t outputs : sizes) {
       for (const std::size_t rows : {std::size_t{1}, std::size_t{100}, std::size_t{1} << 40, SIZE_MAX}) {
-        for (const rapt_type type : {RAPT_I8, RAPT_U4}) {
+        for (const rapt_type type : {RAPT_I8, RAPT_U4, RAPT_U8}) {
           C call;
           call.options.in_features = inputs;
           call.options.out_features = outputs;
@@ -441,7 +447,7 @@ TEST_CASE("sizes near the limits of the address space") {
           call.options.w_type = type;
           call.options.scale_group = rows == 1 ? 16 : 0;
           call.options.w_offsets = call.offsets.data();
-          if (type == RAPT_U4) call.options.w_zeros = call.zeros.data();
+          if (type != RAPT_I8) call.options.w_zeros = call.zeros.data();
           std::size_t bytes = 7, tasks = 7, length = 7;
           const rapt_status status = rapt_linear_packed_length(&call.options, &length);
           CHECK(rapt_linear_workspace(&call.options, &bytes) == status);
@@ -627,11 +633,11 @@ TEST_CASE("the functions of rows, and layers, in every floating-point mode of th
 
 // ---- other functions
 
-TEST_CASE("attention has no 4-bit integers") {
+TEST_CASE("attention has no 4-bit integers, and no unsigned ones") {
   const float x[16] = {};
   float out[16];
   std::vector<unsigned char> workspace(1 << 20);
-  for (const rapt_type type : {RAPT_I4, RAPT_U4}) {
+  for (const rapt_type type : {RAPT_I4, RAPT_U4, RAPT_U8}) {
     for (rapt_type rapt_attention_options::*const field :
          {&rapt_attention_options::q_type, &rapt_attention_options::kv_type,
           &rapt_attention_options::out_type}) {

@@ -111,6 +111,76 @@ TEST_CASE("zeros from 0 to 255") {
   });
 }
 
+TEST_CASE("bytes from 0 to 255 less zeros from 0 to 255") {
+  constexpr std::size_t inputs = 256, outputs = 256;
+  Bytes w(outputs * inputs), zeros(outputs);
+  for (std::size_t n = 0; n < outputs; ++n) {
+    zeros[n] = static_cast<std::uint8_t>(n);
+    for (std::size_t k = 0; k < inputs; ++k) w[n * inputs + k] = static_cast<std::uint8_t>(k);
+  }
+  rapt_linear_options o = layer(RAPT_U8, inputs, inputs, outputs, 16);
+  const Bytes zeros_of_groups = [&] {
+    Bytes all;
+    for (const std::uint8_t zero : zeros) all.insert(all.end(), inputs / 16, zero);
+    return all;
+  }();
+  const Floats x = identity(inputs);
+  on_every_level([&] {
+    for (const bool has_zeros : {true, false}) {
+      const std::uint8_t *const given = has_zeros ? zeros_of_groups.data() : nullptr;
+      for (const int arithmetic : {RAPT_ARITHMETIC_F32, RAPT_ARITHMETIC_I8}) {
+        o.arithmetic = arithmetic;
+        o.w_zeros = given;
+        const Floats plain = run(x.data(), w.data(), o), packed = run_packed(x.data(), w.data(), o);
+        CHECK(plain == packed);
+        std::size_t wrong = 0;
+        for (std::size_t k = 0; k < inputs; ++k) {
+          for (std::size_t n = 0; n < outputs; ++n) {
+            const int number = static_cast<int>(k) - (given ? static_cast<int>(n) : 128);
+            const float unit = arithmetic == RAPT_ARITHMETIC_I8 ? 1.0f / 127 : 1.0f;
+            wrong += plain[k * outputs + n] !=
+                     static_cast<float>(number * (arithmetic == RAPT_ARITHMETIC_I8 ? 127 : 1)) * unit;
+          }
+        }
+        CHECK(wrong == 0);
+      }
+    }
+  });
+}
+
+// The sums of bytes whose codes, zeros and x are the least and the largest ones, in whole groups and part of one.
+TEST_CASE("sums of extreme bytes are exact") {
+  constexpr std::size_t outputs = 70;
+  for (const std::size_t group : Sizes{0, 32, 128}) {
+    for (const std::size_t inputs : Sizes{512, 515}) {
+      const std::size_t groups = group ? (inputs + group - 1) / group : 1;
+      for (const std::size_t rows : Sizes{1, 2, 7, 40}) {
+        rapt_linear_options o = layer(RAPT_U8, rows, inputs, outputs, group);
+        o.x_type = RAPT_I8;
+        const Floats x_scales(rows * groups, 1.0f);
+        o.x_scales = x_scales.data();
+        on_every_level([&] {
+          for (const int code : {0, 255}) {
+            for (const int zero : {-1, 0, 255}) {
+              const Bytes w(outputs * inputs, static_cast<std::uint8_t>(code)),
+                  zeros(outputs * groups, static_cast<std::uint8_t>(zero));
+              o.w_zeros = zero < 0 ? nullptr : zeros.data();
+              for (const int q : {-128, 127}) {
+                const std::vector<std::int8_t> x(rows * inputs, static_cast<std::int8_t>(q));
+                // So many products are exact in f32, and so are the sums of groups, in any order.
+                const auto product = static_cast<float>(q * (code - (zero < 0 ? 128 : zero)));
+                const float expected = product * 512 + product * static_cast<float>(inputs - 512);
+                for (const Floats &y : {run(x.data(), w.data(), o), run_packed(x.data(), w.data(), o)})
+                  CHECK(y == Floats(rows * outputs, expected));
+              }
+            }
+          }
+        });
+      }
+    }
+  }
+}
+
 // The largest sums that a group of 512 can have: every product is 127 or 128 times 255.
 TEST_CASE("the largest sums of integers are exact") {
   constexpr std::size_t inputs = 512, outputs = 70, rows = 7;
@@ -545,11 +615,12 @@ TEST_CASE("the error of rapt_quantize_rows") {
 template <class E, class S>
 void check_rows_of(Random &random) {
   constexpr rapt_type type = Api<E>::type;
-  for (const rapt_type q_type : {RAPT_I8, RAPT_I4, RAPT_U4}) {
+  for (const rapt_type q_type : {RAPT_I8, RAPT_I4, RAPT_U4, RAPT_U8}) {
     for (const std::size_t group : Sizes{0, 16, 32}) {
       constexpr std::size_t rows = 5, inputs = 35, stride = 37;
       const std::size_t groups = group ? (inputs + group - 1) / group : 1;
-      const std::size_t row_bytes = q_type == RAPT_I8 ? inputs : (inputs + 1) / 2;
+      const bool in_bytes = q_type == RAPT_I8 || q_type == RAPT_U8;
+      const std::size_t row_bytes = in_bytes ? inputs : (inputs + 1) / 2;
       Bytes w(rows * row_bytes), zeros(rows * groups);
       for (std::uint8_t &byte : w) byte = static_cast<std::uint8_t>(random.below(256));
       for (std::uint8_t &byte : zeros) byte = static_cast<std::uint8_t>(random.below(256));
@@ -558,7 +629,8 @@ void check_rows_of(Random &random) {
       for (S &number : offsets) number = S(static_cast<float>(random.gaussian()));
       for (const unsigned given : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, 10u, 11u}) {
         const bool has_zeros = (given & 4) != 0, has_codebook = (given & 8) != 0;
-        if ((has_zeros || has_codebook) && q_type != RAPT_U4) continue;
+        if (has_zeros && q_type != RAPT_U4 && q_type != RAPT_U8) continue;
+        if (has_codebook && q_type != RAPT_U4) continue;
         const void *const of_scales = given & 1 ? scales.data() : nullptr;
         const void *const of_offsets = given & 2 ? offsets.data() : nullptr;
         // Row r of weights in y, by multiplying with ones. They are rounded in the same places.
@@ -615,14 +687,15 @@ void check_composition(Random &random) {
     for (float &number : scales) number = static_cast<float>(random.gaussian());
     for (float &number : offsets) number = static_cast<float>(random.gaussian());
     rapt_linear_options o =
-        layer(random.one_of<rapt_type>({RAPT_I8, RAPT_I4, RAPT_U4}), rows, inputs, outputs, group);
+        layer(random.one_of<rapt_type>({RAPT_I8, RAPT_I4, RAPT_U4, RAPT_U8}), rows, inputs, outputs, group);
     o.x_type = Api<E>::type;
     o.y_type = RAPT_F32;
     o.arithmetic = RAPT_ARITHMETIC_I8;
     o.x_group = x_group;
     if (random.one_in(2)) o.w_scales = scales.data();
     if (random.one_in(2)) o.w_offsets = offsets.data();
-    if (o.w_type == RAPT_U4 && random.one_in(2)) o.w_zeros = zeros.data();
+    const bool may_have_zeros = o.w_type == RAPT_U4 || o.w_type == RAPT_U8;
+    if (may_have_zeros && random.one_in(2)) o.w_zeros = zeros.data();
     rapt_linear_options of_integers = o;
     // x_group 0 is the scale group, and a row if that is 0. For rapt_quantize_rows, 0 is a row.
     const std::size_t rows_group = x_group == SIZE_MAX ? 0 : x_group ? x_group : group;
@@ -697,6 +770,22 @@ TEST_CASE("packed blocks take little more than those of the file") {
     CHECK(static_cast<double>(packed) <=
           file.most * static_cast<double>(128 * 1024 / file.inputs * file.bytes));
   }
+}
+
+TEST_CASE("packed numbers of 8 bits take little more than those of the file") {
+  for (const rapt_type type : {RAPT_F8_E4M3, RAPT_F8_E5M2})
+    for (const std::size_t together : {std::size_t{64}, std::size_t{128}, std::size_t{256}, SIZE_MAX}) {
+      CAPTURE(type);
+      CAPTURE(together);
+      rapt_linear_options o = layer(type, 1, 256, 256, together < SIZE_MAX ? together : 0);
+      o.outputs_per_scale = together;
+      const Floats scales(16, 1);
+      o.w_scales = scales.data();
+      std::size_t packed = 0;
+      REQUIRE(rapt_linear_packed_length(&o, &packed) == RAPT_OK);
+      const std::size_t groups = together < SIZE_MAX ? 256 / together : 1;
+      CHECK(static_cast<double>(packed) <= 1.03 * static_cast<double>(256 * 256 + 4 * groups * groups));
+    }
 }
 
 TEST_CASE("groups of 512 inputs are groups of 256 whose scales are there twice") {

@@ -225,33 +225,37 @@ TEST_CASE("a scale group of 0 is one scale, but another sum than one group") {
 // A program may store packed weights, so that their bytes must stay as they are.
 TEST_CASE("the layout of packed weights") {
   on_every_level([] {
-    for (const rapt_type type : {RAPT_I8, RAPT_I4, RAPT_U4}) {
+    for (const rapt_type type : {RAPT_I8, RAPT_I4, RAPT_U4, RAPT_U8}) {
+      const bool has_zeros = type == RAPT_U4 || type == RAPT_U8,
+                 in_bytes = type == RAPT_I8 || type == RAPT_U8;
       Call call;
       call.options.w_type = type;
       call.options.w_offsets = call.offsets;
-      if (type == RAPT_U4) call.options.w_zeros = call.zeros;
+      if (has_zeros) call.options.w_zeros = call.zeros;
       for (std::size_t i = 0; i < std::size(call.zeros); ++i) call.zeros[i] = static_cast<std::uint8_t>(i);
       for (std::size_t i = 0; i < std::size(call.offsets); ++i) call.offsets[i] = static_cast<float>(i);
       REQUIRE(call.pack() == RAPT_OK);
-      const bool is_i8 = type == RAPT_I8;
-      const std::size_t codes = is_i8 ? 72 * 64 : 72 * 32, numbers = Call::groups * 64;
-      const std::size_t block = codes + 2 * 4 * numbers + (type == RAPT_U4 ? numbers : 0);
+      const std::size_t codes = in_bytes ? 72 * 64 : 72 * 32, numbers = Call::groups * 64;
+      const std::size_t block = codes + 2 * 4 * numbers + (has_zeros ? numbers : 0);
       REQUIRE(call.packed.size() == 64 + 2 * block);
       CHECK(std::memcmp(call.packed.data(), "\0raptlw1", 8) == 0);
       for (std::size_t n = 0; n < 128; ++n) {
         const std::uint8_t *const at = call.packed.data() + 64 + n / 64 * block;
         const bool exists = n < Call::outputs;
         for (std::size_t k = 0; k < 72; ++k) {
-          const std::size_t row = is_i8 ? Call::inputs : Call::inputs / 2;
-          int expected = is_i8 ? 128 : 8;
+          const std::size_t row = in_bytes ? Call::inputs : Call::inputs / 2;
+          int expected = in_bytes ? 128 : 8;
           if (exists && k < Call::inputs) {
-            const std::uint8_t byte = call.w[n * row + (is_i8 ? k : k / 2)];
+            const std::uint8_t byte = call.w[n * row + (in_bytes ? k : k / 2)];
             const int nibble = k % 2 == 0 ? byte & 15 : byte >> 4;
-            expected = is_i8 ? byte ^ 128 : type == RAPT_I4 ? nibble ^ 8 : nibble;
+            expected = type == RAPT_I8   ? byte ^ 128
+                       : type == RAPT_U8 ? byte
+                       : type == RAPT_I4 ? nibble ^ 8
+                                         : nibble;
           }
           const std::uint8_t got =
-              at[is_i8 ? k / 4 * 256 + n % 64 * 4 + k % 4 : k / 8 * 256 + n % 64 * 4 + k % 4];
-          CHECK((is_i8 ? got : k % 8 < 4 ? got & 15 : got >> 4) == expected);
+              at[in_bytes ? k / 4 * 256 + n % 64 * 4 + k % 4 : k / 8 * 256 + n % 64 * 4 + k % 4];
+          CHECK((in_bytes ? got : k % 8 < 4 ? got & 15 : got >> 4) == expected);
         }
         for (std::size_t g = 0; g < Call::groups; ++g) {
           float scale, offset;
@@ -260,7 +264,7 @@ TEST_CASE("the layout of packed weights") {
           std::memcpy(&offset, at + codes + (numbers + place) * 4, 4);
           CHECK(scale == (exists ? call.scales[n * Call::groups + g] : 0));
           CHECK(offset == (exists ? call.offsets[n * Call::groups + g] : 0));
-          if (type == RAPT_U4)
+          if (has_zeros)
             CHECK(at[codes + 2 * 4 * numbers + place] == (exists ? call.zeros[n * Call::groups + g] : 0));
         }
       }

@@ -19,11 +19,12 @@ namespace rapt::test {
 namespace {
 
 using Bytes = std::vector<unsigned char>;
-constexpr rapt_type all_types[] = {RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16, RAPT_I8, RAPT_I4, RAPT_U4};
+constexpr rapt_type all_types[] = {RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16,
+                                   RAPT_I8,  RAPT_I4,  RAPT_U4,  RAPT_U8};
 constexpr rapt_type types_of_scales[] = {RAPT_F32, RAPT_F16, RAPT_BF16};
 
 constexpr bool is_4_bits(rapt_type type) { return type == RAPT_I4 || type == RAPT_U4; }
-constexpr bool is_quantized(rapt_type type) { return type == RAPT_I8 || is_4_bits(type); }
+constexpr bool is_quantized(rapt_type type) { return type == RAPT_I8 || type == RAPT_U8 || is_4_bits(type); }
 constexpr std::size_t size_of(rapt_type type) {
   switch (type) {
     case RAPT_F64:
@@ -34,6 +35,7 @@ constexpr std::size_t size_of(rapt_type type) {
     case RAPT_I8:
     case RAPT_I4:
     case RAPT_U4:
+    case RAPT_U8:
       return 1;
     default:
       return 4;
@@ -168,8 +170,8 @@ class Layer {
     if (random_.one_in(2)) arrays_.offsets = draw_bytes(numbers * size_of(scale_type));
     const bool has_type = !arrays_.scales.empty() || !arrays_.offsets.empty();
     if (has_type && (scale_type != RAPT_F32 || random_.one_in(2))) o_.w_scale_type = scale_type;
-    if (o_.w_type != RAPT_U4) return;
-    const std::size_t extra = random_.below(3);
+    if (o_.w_type != RAPT_U4 && o_.w_type != RAPT_U8) return;
+    const std::size_t extra = random_.below(o_.w_type == RAPT_U4 ? 3 : 2);
     if (extra == 1) arrays_.zeros = draw_bytes(numbers);
     if (extra == 2) arrays_.codebook = draw_bytes(16 * sizeof(float));
   }

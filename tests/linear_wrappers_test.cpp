@@ -126,6 +126,10 @@ TEST_CASE("packed quantized weights") {
     options.w_scales = options.w_offsets = numbers.data();
     options.w_zeros = zeros.data();
   }
+  SUBCASE("u8 with zeros") {
+    options.w_type = RAPT_U8;
+    options.w_zeros = zeros.data();
+  }
   SUBCASE("u4 with a codebook") {
     options.w_type = RAPT_U4;
     options.w_scales = numbers.data();
@@ -204,6 +208,36 @@ TEST_CASE_TEMPLATE("weights of floats come back", T, float, double, f16, std::ui
     options.w_type = RAPT_BF16;
     CHECK(linear_pack(w, 0, outputs, options, bytes) == RAPT_BAD_TYPE);
     CHECK(linear_unpack(bytes, 60, 1, options, back) == RAPT_BAD_TYPE);
+  }
+}
+
+TEST_CASE("words of other bits") {
+  constexpr struct {
+    rapt_type type;
+    rapt_word_format format;
+    std::size_t bits;
+  } formats[] = {{RAPT_U4, RAPT_WORDS_GPTQ_2BIT, 2}, {RAPT_U4, RAPT_WORDS_GPTQ_V2_2BIT, 2},
+                 {RAPT_U4, RAPT_WORDS_GPTQ_3BIT, 3}, {RAPT_U4, RAPT_WORDS_GPTQ_V2_3BIT, 3},
+                 {RAPT_U8, RAPT_WORDS_GPTQ, 8},      {RAPT_U8, RAPT_WORDS_GPTQ_V2, 8}};
+  for (const auto &[type, format, bits] : formats) {
+    CAPTURE(bits);
+    rapt_linear_options options = small_layer();
+    options.in_features = 96, options.out_features = 64, options.scale_group = 32;
+    options.w_type = type;
+    const std::vector<std::int32_t> qweight(96 * bits / 32 * 64, 0x12345678),
+        qzeros(3 * 64 * bits / 32, 0x7654321);
+    const std::vector<float> scales(3 * 64, 0.5f);
+    rapt_linear_options query = options;
+    query.w_scales = scales.data();
+    query.w_zeros = reinterpret_cast<const std::uint8_t *>(qzeros.data());
+    Bytes bytes(linear_packed_length<float>(query)), expected(bytes.size());
+    REQUIRE(!bytes.empty());
+    REQUIRE(rapt_linear_pack_words(qweight.data(), qzeros.data(), scales.data(), nullptr, format, &options,
+                                   expected.data(), expected.size(), nullptr) == RAPT_OK);
+    CHECK(linear_pack_words(qweight, qzeros, scales, {}, format, options, bytes) == RAPT_OK);
+    CHECK(bytes == expected);
+    CHECK(linear_pack_words(shorter(qweight), qzeros, scales, {}, format, options, bytes) == RAPT_BAD_SIZE);
+    CHECK(linear_pack_words(qweight, shorter(qzeros), scales, {}, format, options, bytes) == RAPT_BAD_SIZE);
   }
 }
 
@@ -308,10 +342,54 @@ TEST_CASE("blocks of a file") {
     CHECK(y == expected);
     CHECK(y.front() != y.back());
     CHECK(linear(x, shorter(bytes), y, options, workspace) == RAPT_BAD_PACKED);
+
+    std::vector<float> numbers(outputs * options.in_features), same(numbers.size());
+    const Rows<float> all(numbers, options.in_features);
+    CHECK(dequantize_blocks(w, kind.type, all) == RAPT_OK);
+    REQUIRE(rapt_dequantize_rows(w.data(), kind.type, outputs, options.in_features, 0, nullptr, nullptr,
+                                 nullptr, RAPT_TYPE_DEFAULT, nullptr, same.data(), RAPT_F32, 0) == RAPT_OK);
+    CHECK(numbers == same);
+    CHECK(numbers != std::vector<float>(numbers.size()));
+    CHECK(dequantize_blocks(shorter(w), kind.type, all) == RAPT_BAD_SIZE);
+    CHECK(dequantize_blocks(std::span(w).first(block.bytes), kind.type, all) == RAPT_BAD_SIZE);
+    CHECK(dequantize_blocks(w, kind.type, Rows<float>(numbers, options.in_features / 2)) == RAPT_OK);
+    CHECK(dequantize_blocks(w, kind.type, Rows<float>(numbers, block.inputs / 2)) == RAPT_BAD_SHAPE);
+    CHECK(dequantize_blocks(w, kind.type, Rows<float>()) == RAPT_BAD_SIZE);
+    CHECK(dequantize_blocks({}, kind.type, Rows<float>()) == RAPT_OK);
+    CHECK(dequantize_blocks(w, RAPT_I8, all) == RAPT_BAD_TYPE);
   }
 }
 
 // The options name the type of bytes, so that a type of four bytes needs four times as many.
+TEST_CASE("numbers of 8 bits, whose scales outputs share") {
+  for (const rapt_type type : {RAPT_F8_E4M3, RAPT_F8_E5M2}) {
+    CAPTURE(type);
+    const auto x = elements<float>(rows * inputs, 1);
+    const std::vector<float> scales = {.5f, 2, .25f, 1};  // 2 groups of inputs for 2 of outputs
+    rapt_linear_options options = small_layer();
+    options.w_type = type;
+    options.scale_group = 64;
+    options.outputs_per_scale = 64;
+    options.w_scales = scales.data();
+    Bytes w(outputs * inputs);
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<std::byte>(i * 37 % 251);
+    Bytes workspace = workspace_of<float, void>(options);
+    std::vector<float> y(rows * outputs), expected(rows * outputs);
+    REQUIRE(rapt_linear(x.data(), w.data(), expected.data(), &options, workspace.data(), workspace.size()) ==
+            RAPT_OK);
+    const auto is_expected = [&] { return std::memcmp(y.data(), expected.data(), 4 * y.size()) == 0; };
+    CHECK(linear(x, w, y, options, workspace) == RAPT_OK);
+    CHECK(is_expected());
+    CHECK(linear(x, shorter(w), y, options, workspace) == RAPT_BAD_SIZE);
+    const Bytes bytes = packed(w, options);
+    options.packed_w = 1;
+    options.w_scales = nullptr;
+    y.assign(y.size(), 0);
+    CHECK(linear(x, bytes, y, options, workspace) == RAPT_OK);
+    CHECK(is_expected());
+  }
+}
+
 TEST_CASE("bytes of floats") {
   const auto x = elements<float>(rows * inputs, 1), w = elements<float>(outputs * inputs, 2);
   std::vector<float> y(rows * outputs), expected(rows * outputs);

@@ -311,6 +311,39 @@ TEST_CASE("gradients of norms agree with differences, and add up over calls") {
 }
 
 // An output of 16 MiB is written past the caches, from the first aligned vector of each row on. Rows alone are not.
+// The statistics of a row: mean and mean_rest together are the mean to more digits than the type has.
+TEST_CASE_TEMPLATE("norms write the statistics that their gradients take", T, float, double, F16, BF16) {
+  using A = Number<T>;
+  constexpr std::size_t rows = 3, cols = 37;
+  std::vector<T> x = draw<T>(rows * cols, 11), y(rows * cols), plain(rows * cols);
+  for (T &value : x) value = static_cast<T>(static_cast<A>(A(value) + A(100)));
+  on_every_level([&] {
+    for (const bool is_layer : {false, true}) {
+      std::vector<A> rstd(rows), mean(rows), rest(rows);
+      rapt_norm_options o = options_for<T>(rows, cols);
+      const auto norm = is_layer ? rapt_layer_norm : rapt_rms_norm;
+      REQUIRE(norm(x.data(), plain.data(), &o) == RAPT_OK);
+      o.rstd = rstd.data();
+      if (is_layer) o.mean = mean.data(), o.mean_rest = rest.data();
+      REQUIRE(norm(x.data(), y.data(), &o) == RAPT_OK);
+      CHECK(all_same(y, plain));
+      for (std::size_t r = 0; r < rows; ++r) {
+        long double sum = 0, squares = 0;
+        for (std::size_t i = 0; i < cols; ++i) sum += A(x[r * cols + i]);
+        const long double exact = is_layer ? sum / cols : 0;
+        for (std::size_t i = 0; i < cols; ++i) {
+          const long double d = A(x[r * cols + i]) - exact;
+          squares += d * d;
+        }
+        const long double u = unit_of<A>, root = 1 / std::sqrt(squares / cols + 0x1p-17L);
+        CHECK(std::fabs(rstd[r] - root) <= 16 * u * root);
+        if (is_layer) CHECK(std::fabs(static_cast<long double>(mean[r]) + rest[r] - exact) <= 16 * u);
+        if (is_layer) CHECK(std::fabs(rest[r]) <= 0x1p7 * u);
+      }
+    }
+  });
+}
+
 TEST_CASE_TEMPLATE("norms: large outputs have the bits of rows alone", T, float, double, F16, BF16) {
   if (emulated()) return;  // takes half a minute, and NEON kernels have no such stores
   constexpr std::size_t rows = 5, stride = (std::size_t{4} << 20) / sizeof(T) + 3, cols = stride - 2;

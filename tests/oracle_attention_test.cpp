@@ -177,7 +177,8 @@ std::string fault_of_partial(const AttentionProblem &p, const Attention<double> 
                              const double *numbers, std::size_t b, std::size_t h, std::size_t i,
                              std::size_t chunk) {
   const Attention<double> &a = p.a;
-  const AttentionTruth truth = attention_truth(truth_of, b, h, i, chunk * 512, chunk * 512 + 512);
+  const std::size_t first = a.start(b) + chunk * 512;
+  const AttentionTruth truth = attention_truth(truth_of, b, h, i, first, first + 512);
   if (has_bad_integers(p, b, h, i)) return "";
   const Real unit = unit_of_problem(p), f = static_cast<Real>(p.score_factor(b, h, i));
   // The largest score ignores NaN. In bf16 arithmetic the result may be smaller, by up to log(2^8).
@@ -289,6 +290,11 @@ void see_problem(const AttentionProblem &p, Reached &reached) {
   reached.see("ragged queries", !a.q_lengths.empty());
   reached.see("ragged keys", !a.kv_lengths.empty());
   reached.see("both ragged", !a.q_lengths.empty() && !a.kv_lengths.empty());
+  reached.see("left padding", !a.kv_starts.empty());
+  reached.see("left padding, chunks", !a.kv_starts.empty() && p.window_chunk != 0);
+  reached.see("left padding, causal " + std::to_string(p.causal), !a.kv_starts.empty());
+  reached.see("left padding and lengths", !a.kv_starts.empty() && !a.kv_lengths.empty());
+  reached.see("queries of padding", !a.q_starts.empty());
   reached.see("no queries", a.q_len == 0);
   reached.see("no keys", a.kv_len == 0);
   reached.see("several tiles", a.q_len * a.q_heads_per_kv_head() > 64);
@@ -377,6 +383,10 @@ void check_forward(const AttentionProblem &p, Reached &reached) {
     reached.see("partial results with weights above 1", moves);
   }
   for (const std::string &layout : {first.layout(), second.layout()}) {
+    for (const char *word : {"q_offsets", "page_size", "packed_keys"}) {
+      reached.see(std::string("left padding with ") + word,
+                  !p.a.kv_starts.empty() && layout.find(word) != std::string::npos);
+    }
     for (const char *word : {"q_offsets", "kv_offsets", "page_size", "packed_keys"}) {
       reached.see(word, layout.find(word) != std::string::npos);
     }
@@ -479,6 +489,8 @@ void check_backward(const AttentionProblem &p, Reached &reached) {
   reached.see("dbias", !results.dbias.empty());
   reached.see("dbias of a batch, ragged keys, tasks",
               !again.dbias.empty() && second.dbias_joins_batches && !a.kv_lengths.empty() && a.kv_len > 64);
+  reached.see("dbias of a batch with left padding",
+              !again.dbias.empty() && second.dbias_joins_batches && !a.kv_starts.empty());
   reached.see("dbias of heads", !again.dbias.empty() && second.dbias_joins_heads);
   reached.see("dsinks", !results.dsinks.empty());
   reached.see("dsinks of NaN", std::any_of(truth.dsinks.begin(), truth.dsinks.end(),

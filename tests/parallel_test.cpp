@@ -171,6 +171,11 @@ class Call {
     if (memory_) return parallel_linear_experts({x, w, y, o}, experts, threads_, parts_, *memory_);
     return parallel_linear_experts({x, w, y, o}, experts, threads_, parts_);
   }
+  rapt_status linear_batch(const void *x, const void *w, void *y, const rapt_linear_options *o,
+                           const rapt_linear_batch_options *batch) const {
+    if (memory_) return parallel_linear_batch({x, w, y, o}, *batch, threads_, parts_, *memory_);
+    return parallel_linear_batch({x, w, y, o}, *batch, threads_, parts_);
+  }
 
  private:
   static rapt_attention_options without_types(const rapt_attention_options *given) {
@@ -335,9 +340,9 @@ struct Batch {
     return {of.q.data(), of.k.data(), of.v.data(), results.out.data(), &of.o};
   }
   bool is_as_expected() const {
-    return equal(of_prompt.out, prompt.expected.out) && equal(of_another.out, another.expected.out) &&
-           equal(of_token.out, token.expected.out) && equal(of_prompt.lse, prompt.expected.lse) &&
-           equal(of_another.lse, another.expected.lse) && equal(of_token.lse, token.expected.lse);
+    return same_bits(of_prompt.out, prompt.expected.out) && same_bits(of_another.out, another.expected.out) &&
+           same_bits(of_token.out, token.expected.out) && same_bits(of_prompt.lse, prompt.expected.lse) &&
+           same_bits(of_another.lse, another.expected.lse) && same_bits(of_token.lse, token.expected.lse);
   }
 };
 

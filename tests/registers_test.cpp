@@ -184,6 +184,48 @@ void watch_kernels(std::size_t n, Watch &&watch) {
     std::vector<T> x(rows * (n + 2), T(0.5)), y(x.size());
     watch("rope", [&](WatchedCall &call) { call(rapt_rope, x.data(), y.data(), &turning); });
   }
+  for (int operation = RAPT_SUM; operation <= RAPT_ARGMAX; ++operation) {
+    for (const std::uint32_t reduced : {1u, 2u}) {
+      rapt_reduce_options reducing = RAPT_REDUCE_OPTIONS_INIT;
+      reducing.operation = operation;
+      reducing.type = Api<T>::type;
+      reducing.reduced = reduced;
+      reducing.dims = 2;
+      reducing.shape[0] = rows;
+      reducing.shape[1] = n + 2;
+      const std::vector<T> x(rows * (n + 2), T(0.5));
+      std::vector<std::int64_t> y(rows + n + 2);
+      watch("reduce", [&](WatchedCall &call) { call(rapt_reduce, x.data(), y.data(), &reducing); });
+    }
+  }
+  {
+    rapt_causal_convolution_options tokens = RAPT_CAUSAL_CONVOLUTION_OPTIONS_INIT;
+    tokens.type = Api<T>::type;
+    tokens.silu = 1;
+    tokens.batch = 1;
+    tokens.tokens = rows;
+    tokens.channels = n;
+    tokens.taps = 3;
+    const std::vector<T> x(rows * n, T(0.5)), w(3 * n, T(0.25));
+    std::vector<T> state(2 * n), y(rows * n);
+    watch("causal_convolution", [&](WatchedCall &call) {
+      call(rapt_causal_convolution, x.data(), w.data(), state.data(), y.data(), &tokens);
+    });
+  }
+  for (const int operation : {RAPT_SUM, RAPT_PRODUCT}) {
+    for (const std::size_t axis : {0u, 1u}) {
+      rapt_scan_options scanning = RAPT_SCAN_OPTIONS_INIT;
+      scanning.operation = operation;
+      scanning.type = Api<T>::type;
+      scanning.axis = axis;
+      scanning.dims = 2;
+      scanning.shape[0] = rows;
+      scanning.shape[1] = n + 2;
+      const std::vector<T> x(rows * (n + 2), T(0.5));
+      std::vector<T> y(x.size());
+      watch("scan", [&](WatchedCall &call) { call(rapt_scan, x.data(), y.data(), &scanning); });
+    }
+  }
   // A call with a bad argument returns by another path.
   watch("softmax, bad stride", [&](WatchedCall &call) {
     call(Api<T>::softmax, a.data(), std::ptrdiff_t{-1}, out.data(), stride, rows, n, nullptr);
@@ -200,7 +242,7 @@ void watch_quantized(std::size_t n, Watch &&watch) {
   const std::vector<float> x(most_rows * inputs, 0.5f), numbers(outputs * groups, 0.25f);
   const std::vector<std::uint8_t> w(outputs * inputs, 0x5a), zeros(outputs * groups, 7);
   std::vector<float> y(most_rows * outputs);
-  for (const rapt_type type : {RAPT_I8, RAPT_U4}) {
+  for (const rapt_type type : {RAPT_I8, RAPT_U4, RAPT_U8}) {
     for (const int arithmetic : {RAPT_ARITHMETIC_F32, RAPT_ARITHMETIC_I8}) {
       for (const std::size_t layer_rows : {std::size_t{1}, rows, most_rows}) {
         rapt_linear_options layer{};
@@ -212,7 +254,7 @@ void watch_quantized(std::size_t n, Watch &&watch) {
         layer.out_features = outputs;
         layer.scale_group = 32;
         layer.w_scales = layer.w_offsets = numbers.data();
-        if (type == RAPT_U4) layer.w_zeros = zeros.data();
+        if (type != RAPT_I8) layer.w_zeros = zeros.data();
         std::size_t bytes = 0, packed_bytes = 0;
         rapt_linear_packed_length(&layer, &packed_bytes);
         rapt_linear_workspace(&layer, &bytes);

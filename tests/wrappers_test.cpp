@@ -139,6 +139,57 @@ TEST_CASE_TEMPLATE("vectors", T, float, double, f16, bf16) {
   }
 }
 
+TEST_CASE_TEMPLATE("elementwise functions", T, float, double, f16, bf16) {
+  Random random(9);
+  const std::vector<T> x = draw_elements<T>(n, random), y = draw_elements<T>(n, random),
+                       z = draw_elements<T>(n, random);
+  std::vector<T> out(n), expected(n);
+  rapt_map_options options = map_options();
+  options.type = detail::type_of<T>;
+  options.dims = 1;
+  options.shape[0] = n;
+  const auto agrees = [&](rapt_map_function function, const void *second, const void *third) {
+    options.function = function;
+    CHECK(rapt_map(x.data(), second, third, expected.data(), &options) == RAPT_OK);
+    return same_bytes(out, expected);
+  };
+  CHECK(map<T>(RAPT_MAP_TANH, x, out) == RAPT_OK);
+  CHECK(agrees(RAPT_MAP_TANH, nullptr, nullptr));
+  CHECK(map<T>(RAPT_MAP_ATAN2, x, y, out) == RAPT_OK);
+  CHECK(agrees(RAPT_MAP_ATAN2, y.data(), nullptr));
+  CHECK(map<T>(RAPT_MAP_FMA, x, y, z, out) == RAPT_OK);
+  CHECK(agrees(RAPT_MAP_FMA, y.data(), z.data()));
+  options.alpha = 0.25, options.beta = 0.5, options.gamma = 0.75;
+  CHECK(map<T>(RAPT_MAP_ELU, x, out, {.alpha = 0.25, .beta = 0.5, .gamma = 0.75}) == RAPT_OK);
+  CHECK(agrees(RAPT_MAP_ELU, nullptr, nullptr));
+  options.beta = options.gamma = 0;
+  CHECK(map<T>(RAPT_MAP_ADDCMUL, x, y, z, out, {.alpha = 0.25}) == RAPT_OK);
+  CHECK(agrees(RAPT_MAP_ADDCMUL, y.data(), z.data()));
+  options.alpha = 0;
+
+  // One element is repeated.
+  const std::span<const T> one = std::span(y).first(1);
+  options.y_strides[0] = RAPT_REPEAT;
+  CHECK(map<T>(RAPT_MAP_MULTIPLY, x, one, out) == RAPT_OK);
+  CHECK(agrees(RAPT_MAP_MULTIPLY, y.data(), nullptr));
+  options.y_strides[0] = 0, options.z_strides[0] = RAPT_REPEAT;
+  CHECK(map<T>(RAPT_MAP_FMA, x, y, one, out) == RAPT_OK);
+  CHECK(agrees(RAPT_MAP_FMA, y.data(), y.data()));
+  options.z_strides[0] = 0, options.x_strides[0] = RAPT_REPEAT;
+  CHECK(map<T>(RAPT_MAP_SUBTRACT, std::span(x).first(1), y, out) == RAPT_OK);
+  CHECK(agrees(RAPT_MAP_SUBTRACT, y.data(), nullptr));
+
+  const std::span<const T> all(x), fewer = all.first(n - 1);
+  CHECK(map<T>(RAPT_MAP_TANH, fewer, out) == RAPT_BAD_SIZE);
+  CHECK(map<T>(RAPT_MAP_ADD, all, fewer, out) == RAPT_BAD_SIZE);
+  CHECK(map<T>(RAPT_MAP_FMA, all, all, fewer, out) == RAPT_BAD_SIZE);
+  CHECK(map<T>(RAPT_MAP_FMA, all, all, all, std::span(out).first(n - 1)) == RAPT_BAD_SIZE);
+  CHECK(map<T>(RAPT_MAP_TANH, all, all, out) == RAPT_BAD_INPUTS);
+  CHECK(map<T>(RAPT_MAP_ADD, all, out) == RAPT_BAD_INPUTS);
+  CHECK(map<T>(RAPT_MAP_TANH, all, out, {.alpha = 1}) == RAPT_BAD_PARAMETERS);
+  CHECK(map<T>(RAPT_MAP_TANH, {}, {}) == RAPT_OK);
+}
+
 TEST_CASE("elements of 16 bits are their bits") {
   const std::vector<f16> one(3, f16::from_bits(0x3c00)), two(3, f16::from_bits(0x4000));
   CHECK(dot(one, two) == 6);
@@ -202,7 +253,7 @@ static_assert(has_softmax<bf16> && has_log_softmax<f16> && has_logsumexp<double>
 static_assert(!has_softmax<std::uint16_t> && !has_softmax<long double> && !has_softmax<float, double> &&
               !has_softmax<float, const float>);
 static_assert(!has_log_softmax<int> && !has_log_softmax<double, float> && !has_log_softmax<f16, bf16>);
-static_assert(!has_logsumexp<f16> && !has_softmax_backward<bf16>);
+static_assert(!has_logsumexp<f16> && has_softmax_backward<bf16> && !has_softmax_backward<int>);
 
 template <class Q, class KV = Q, class Out = Q>
 constexpr bool has_attention = requires(std::vector<Q> q, std::vector<KV> k, std::span<Out> out,
@@ -709,6 +760,67 @@ TEST_CASE_TEMPLATE("norms", T, float, double, f16, bf16) {
     CHECK(rms_norm_backward<T>(from, gradients, fewer, back) == RAPT_BAD_SIZE);
     CHECK(layer_norm_backward<T>(from, fewer, to_dx, back) == RAPT_BAD_SIZE);
   }
+}
+
+TEST_CASE_TEMPLATE("reductions", T, float, double, f16, bf16) {
+  constexpr std::size_t rows = 3, cols = 70, pitch = 80;
+  Random random(10);
+  const std::vector<T> x = draw_elements<T>(rows * pitch, random);
+  std::vector<T> sums(rows), expected(rows);
+  rapt_reduce_options o = reduce_options(RAPT_SUM, {rows, cols});
+  o.reduced = 2;
+  o.x_strides[0] = pitch;
+  o.x_strides[1] = 1;
+  if (std::is_same_v<T, f16>) o.type = o.out_type = ApiOf<T>::type;
+  REQUIRE(reduce(x, sums, o) == RAPT_OK);
+  rapt_reduce_options plain = o;
+  plain.type = ApiOf<T>::type;
+  REQUIRE(rapt_reduce(x.data(), expected.data(), &plain) == RAPT_OK);
+  CHECK(same_bytes(sums, expected));
+
+  const std::span<const T> all(x);
+  const std::span<T> out(sums);
+  CHECK(reduce(all.first(2 * pitch + cols), out, o) == RAPT_OK);
+  CHECK(reduce(all.first(2 * pitch + cols - 1), out, o) == RAPT_BAD_SIZE);
+  CHECK(reduce(all, out.first(rows - 1), o) == RAPT_BAD_SIZE);
+  rapt_reduce_options contiguous = o;
+  contiguous.x_strides[0] = contiguous.x_strides[1] = 0;
+  CHECK(reduce(all.first(rows * cols), out, contiguous) == RAPT_OK);
+  CHECK(reduce(all.first(rows * cols - 1), out, contiguous) == RAPT_BAD_SIZE);
+
+  std::vector<std::int64_t> indices(rows), expected_indices(rows);
+  CHECK(reduce(all, std::span(indices), o) == RAPT_BAD_TYPE);
+  o.operation = plain.operation = RAPT_ARGMAX;
+  o.out_type = plain.out_type = RAPT_TYPE_DEFAULT;
+  REQUIRE(reduce(all, std::span(indices), o) == RAPT_OK);
+  REQUIRE(rapt_reduce(x.data(), expected_indices.data(), &plain) == RAPT_OK);
+  CHECK(same_bytes(indices, expected_indices));
+  o.dims = RAPT_MAX_DIMS + 1;
+  CHECK(reduce(all, std::span(indices), o) == RAPT_BAD_DIMS);
+}
+
+TEST_CASE_TEMPLATE("scans", T, float, double, f16, bf16) {
+  constexpr std::size_t rows = 3, cols = 40, pitch = 44;
+  Random random(11);
+  const std::vector<T> x = draw_elements<T>(rows * pitch, random);
+  std::vector<T> sums(rows * pitch), expected(rows * pitch);
+  rapt_scan_options o = scan_options(RAPT_SUM, 1, {rows, cols});
+  o.x_strides[0] = o.out_strides[0] = pitch;
+  o.x_strides[1] = o.out_strides[1] = 1;
+  if (std::is_same_v<T, f16>) o.type = ApiOf<T>::type;
+  REQUIRE(scan(x, sums, o) == RAPT_OK);
+  rapt_scan_options plain = o;
+  plain.type = ApiOf<T>::type;
+  REQUIRE(rapt_scan(x.data(), expected.data(), &plain) == RAPT_OK);
+  CHECK(same_bytes(sums, expected));
+
+  const std::span<const T> all(x);
+  const std::span<T> out(sums);
+  CHECK(scan(all.first(2 * pitch + cols), out.first(2 * pitch + cols), o) == RAPT_OK);
+  CHECK(scan(all.first(2 * pitch + cols - 1), out, o) == RAPT_BAD_SIZE);
+  CHECK(scan(all, out.first(2 * pitch + cols - 1), o) == RAPT_BAD_SIZE);
+  o.axis = 2;
+  CHECK(scan(x, sums, o) == RAPT_BAD_AXIS);
 }
 
 TEST_CASE_TEMPLATE("rope", T, float, double, f16, bf16) {

@@ -141,15 +141,6 @@ double read_bandwidth(std::size_t bytes) {
   return best * 1e-9;
 }
 
-ggml_type type_named(const std::string &name) {
-  for (int t = 0; t < GGML_TYPE_COUNT; ++t) {
-    const char *const known = ggml_type_name(static_cast<ggml_type>(t));
-    if (known && CLI::detail::to_lower(name) == CLI::detail::to_lower(known))
-      return static_cast<ggml_type>(t);
-  }
-  throw std::runtime_error("no type " + name);
-}
-
 // The calling thread stays on the last CPU that it may use: the first one has most of the system's interrupts.
 void pin() {
   cpu_set_t allowed, chosen;
@@ -206,7 +197,7 @@ int main(int argc, char **argv) try {
   for (float &number : w) number = normal(random) * .02f;
   for (float &number : x) number = normal(random);
   for (const std::string &name : types) {
-    const ggml_type type = type_named(name);
+    const ggml_type type = ggml_type_of(name);
     std::vector<std::uint8_t> bytes(ggml_row_size(type, shape[1]) * static_cast<std::size_t>(shape[0]));
     ggml_quantize_chunk(type, w.data(), bytes.data(), 0, shape[0], shape[1], nullptr);
     for (const std::int64_t n : rows) {

@@ -95,6 +95,17 @@ void layer_norm(const T *x, const T *weight, const T *bias, T *y, std::size_t ro
 }
 
 template <class T>
+void sums(const T *x, T *y, std::size_t rows, std::size_t cols, bool of_columns) {
+  const Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>> matrix(
+      x, index(rows), index(cols));
+  if (of_columns) {
+    Vector<T>(y, index(cols)) = matrix.colwise().sum().transpose();
+  } else {
+    Vector<T>(y, index(rows)) = matrix.rowwise().sum();
+  }
+}
+
+template <class T>
 void softmax(const T *x, T *y, std::size_t rows, std::size_t cols, T scale) {
   if (cols == 0) return;
   for (std::size_t r = 0; r < rows; ++r, x += cols, y += cols) {
@@ -175,6 +186,35 @@ constexpr bool has_own_products = true;
 constexpr bool has_own_products = false;
 #endif
 
+template <class T, class F>
+void map(const T *a, const T *b, T *y, std::size_t n, F f) {
+  Vector<T>(y, index(n)).array() =
+      f(ConstVector<T>(a, index(n)).array(), ConstVector<T>(b, index(n)).array());
+}
+#define RAPT_MAP(number, expression)                                                             \
+  case number:                                                                                   \
+    return [](const T *a, const T *b, T *y, std::size_t n) {                                     \
+      map(a, b, y, n, [](const auto &x, [[maybe_unused]] const auto &z) { return expression; }); \
+    };
+template <class T>
+rapt::bench::TwoToOne<T> map_of(rapt_map_function function) {
+  switch (function) {
+    RAPT_MAP(RAPT_MAP_EXPM1, x.expm1())
+    RAPT_MAP(RAPT_MAP_LOG, x.log())
+    RAPT_MAP(RAPT_MAP_LOG1P, x.log1p())
+    RAPT_MAP(RAPT_MAP_SIN, x.sin())
+    RAPT_MAP(RAPT_MAP_COS, x.cos())
+    RAPT_MAP(RAPT_MAP_TAN, x.tan())
+    RAPT_MAP(RAPT_MAP_TANH, x.tanh())
+    RAPT_MAP(RAPT_MAP_SIGMOID, x.logistic())
+    RAPT_MAP(RAPT_MAP_SQRT, x.sqrt())
+    RAPT_MAP(RAPT_MAP_ADD, x + z)
+    default:
+      return nullptr;
+  }
+}
+#undef RAPT_MAP
+
 template <class T>
 void fill(rapt::bench::PeerFunctions<T> &functions) {
   functions.dot = dot<T>;
@@ -184,10 +224,12 @@ void fill(rapt::bench::PeerFunctions<T> &functions) {
   functions.exp = exp<T>;
   functions.silu = silu<T>;
   functions.gated = gated<T>;
+  functions.map = map_of<T>;
   functions.argmax = argmax<T>;
   functions.gelu_tanh = gelu_tanh<T>;
   functions.rms_norm = rms_norm<T>;
   functions.layer_norm = layer_norm<T>;
+  functions.sums = sums<T>;
   functions.softmax = softmax<T>;
   functions.attention = attention<T>;
   functions.attention_backward = attention_backward<T>;

@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstddef>
+#include <cstdint>
 
 #include "attention.hpp"
 #include "rapt/rapt.h"
@@ -44,12 +45,21 @@ struct QuantizedLinear {
 
   explicit operator bool() const { return i8 && i4; }
 };
+// A library's convolution takes contiguous arrays, and needs no workspace. It may prepare a shape and its weights in the first
+// call.
+using Convolve = decltype(&rapt_convolution);
 template <class T>
 using Scale = void (*)(const T *x, T factor, T *y, std::size_t n);
 template <class T>
 using Exp = void (*)(const T *x, T *y, std::size_t n);
 template <class T>
 using TwoToOne = void (*)(const T *a, const T *b, T *y, std::size_t n);  // elements of two arrays
+// Returns a library's function for one of rapt_map's, or null. A function of one array does not look at b.
+template <class T>
+using MapOf = TwoToOne<T> (*)(rapt_map_function function);
+constexpr bool map_reads_two(rapt_map_function function) {
+  return function == RAPT_MAP_POW || function == RAPT_MAP_ATAN2 || function == RAPT_MAP_ADD;
+}
 template <class T>
 using Argmax = std::size_t (*)(const T *x, std::size_t n);
 template <class T>
@@ -67,6 +77,34 @@ using RopeLoop = void (*)(const T *x, T *y, const RopeShape &shape, std::size_t 
 inline constexpr double norm_eps = 0x1p-17;
 template <class T>
 using Norm = void (*)(const T *x, const T *weight, const T *bias, T *y, std::size_t rows, std::size_t cols);
+// Sums of the rows of a contiguous matrix, or of its columns.
+template <class T>
+using MatrixSums = void (*)(const T *x, T *y, std::size_t rows, std::size_t cols, bool of_columns);
+// Sums of the rows of a contiguous table that the indices of each bag name. y is [bags][cols], and every index a row.
+template <class T>
+using BagSums = void (*)(const T *w, const std::int64_t *indices, const std::size_t *offsets, T *y,
+                         std::size_t bags, std::size_t cols);
+// Adds each row of a contiguous x to the row of a contiguous out that its index names.
+template <class T>
+using IndexAdd = void (*)(const T *x, const std::int64_t *indices, T *out, std::size_t rows,
+                          std::size_t cols);
+// The losses of contiguous rows of logits, and their log-sum-exps; then the gradient of x from these.
+template <class T, class A = T>
+using CrossEntropy = void (*)(const T *x, const std::int64_t *target, A *losses, A *lse, std::size_t rows,
+                              std::size_t classes);
+template <class T, class A = T>
+using CrossEntropyBackward = void (*)(const T *x, const std::int64_t *target, const A *lse, T *dx,
+                                      std::size_t rows, std::size_t classes);
+// SiLU of the short convolution of one sequence: x and y are [tokens][channels], w is [taps][channels], and the state
+// [taps - 1][channels] has the tokens before x, and gets the last ones.
+struct CausalShape {
+  std::size_t tokens = 1, channels = 1, taps = 4;
+};
+template <class T>
+using CausalConvolution = void (*)(const T *x, const T *w, T *state, T *y, const CausalShape &shape);
+// Independent numbers of the standard normal distribution. They need not be the same in each library.
+template <class T>
+using NormalNumbers = void (*)(T *out, std::size_t n, std::uint64_t seed);
 // Rows are contiguous, and the scale is the only option. logsumexp writes one value per row to y.
 template <class T>
 using RowsFunction = void (*)(const T *x, T *y, std::size_t rows, std::size_t cols, T scale);

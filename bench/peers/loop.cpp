@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 #include "compiler.hpp"
 #include "peer.hpp"
@@ -121,6 +122,18 @@ void layer_norm(const T *x, const T *weight, const T *bias, T *y, std::size_t ro
 }
 
 template <class T>
+void scans(const T *x, T *y, std::size_t rows, std::size_t cols, bool of_columns) {
+  for (std::size_t r = 0; r < rows; ++r, x += cols, y += cols) {
+    if (of_columns) {
+      for (std::size_t i = 0; i < cols; ++i) y[i] = r == 0 ? x[i] : (y - cols)[i] + x[i];
+      continue;
+    }
+    T sum = 0;
+    for (std::size_t i = 0; i < cols; ++i) y[i] = sum += x[i];
+  }
+}
+
+template <class T>
 void softmax(const T *x, T *y, std::size_t rows, std::size_t cols, T scale) {
   if (cols == 0) return;
   for (std::size_t r = 0; r < rows; ++r, x += cols, y += cols) {
@@ -132,6 +145,85 @@ void softmax(const T *x, T *y, std::size_t rows, std::size_t cols, T scale) {
       sum += y[i];
     }
     for (std::size_t i = 0; i < cols; ++i) y[i] /= sum;
+  }
+}
+
+template <class T>
+void bag_sums(const T *w, const std::int64_t *indices, const std::size_t *offsets, T *y, std::size_t bags,
+              std::size_t cols) {
+  for (std::size_t b = 0; b < bags; ++b, y += cols) {
+    for (std::size_t i = 0; i < cols; ++i) y[i] = 0;
+    for (std::size_t j = offsets[b]; j < offsets[b + 1]; ++j) {
+      const T *const row = w + static_cast<std::size_t>(indices[j]) * cols;
+      for (std::size_t i = 0; i < cols; ++i) y[i] += row[i];
+    }
+  }
+}
+
+template <class T>
+void index_add(const T *x, const std::int64_t *indices, T *out, std::size_t rows, std::size_t cols) {
+  for (std::size_t r = 0; r < rows; ++r, x += cols) {
+    T *const to = out + static_cast<std::size_t>(indices[r]) * cols;
+    for (std::size_t i = 0; i < cols; ++i) to[i] += x[i];
+  }
+}
+
+template <class T>
+void cross_entropy(const T *x, const std::int64_t *target, T *losses, T *lse, std::size_t rows,
+                   std::size_t classes) {
+  for (std::size_t r = 0; r < rows; ++r, x += classes) {
+    T max = x[0], sum = 0;
+    for (std::size_t i = 0; i < classes; ++i) max = std::max(max, x[i]);
+    for (std::size_t i = 0; i < classes; ++i) sum += std::exp(x[i] - max);
+    lse[r] = max + std::log(sum);
+    losses[r] = lse[r] - x[target[r]];
+  }
+}
+
+template <class T>
+void cross_entropy_backward(const T *x, const std::int64_t *target, const T *lse, T *dx, std::size_t rows,
+                            std::size_t classes) {
+  for (std::size_t r = 0; r < rows; ++r, x += classes, dx += classes) {
+    for (std::size_t i = 0; i < classes; ++i) dx[i] = std::exp(x[i] - lse[r]);
+    dx[target[r]] -= 1;
+  }
+}
+
+template <class T>
+void causal_convolution(const T *x, const T *w, T *state, T *y, const rapt::bench::CausalShape &shape) {
+  const auto [tokens, channels, taps] = shape;
+  const std::size_t before = taps - 1;
+  const auto row = [=](std::size_t at) {
+    return at < before ? state + at * channels : x + (at - before) * channels;
+  };
+  for (std::size_t t = 0; t < tokens; ++t, y += channels) {
+    for (std::size_t c = 0; c < channels; ++c) y[c] = 0;
+    for (std::size_t k = 0; k < taps; ++k) {
+      const T *const from = row(t + k), *const weights = w + k * channels;
+      for (std::size_t c = 0; c < channels; ++c) y[c] += weights[c] * from[c];
+    }
+    for (std::size_t c = 0; c < channels; ++c) y[c] = y[c] / (1 + std::exp(-y[c]));
+  }
+  for (std::size_t k = 0; k < before; ++k) {
+    const T *const from = row(tokens + k);
+    for (std::size_t c = 0; c < channels; ++c) state[k * channels + c] = from[c];
+  }
+}
+
+// By Box and Muller, of the numbers of splitmix64.
+template <class T>
+void normal_numbers(T *out, std::size_t n, std::uint64_t seed) {
+  constexpr T turn = T(6.283185307179586);
+  const auto uniform = [=](std::uint64_t i) {
+    std::uint64_t z = seed + i * 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return static_cast<T>(static_cast<std::int32_t>((z ^ (z >> 31)) >> 40)) * T(0x1p-24);
+  };
+  for (std::size_t i = 0; i + 1 < n; i += 2) {
+    const T radius = std::sqrt(-2 * std::log(1 - uniform(i))), angle = turn * uniform(i + 1);
+    out[i] = radius * std::cos(angle);
+    out[i + 1] = radius * std::sin(angle);
   }
 }
 
@@ -149,7 +241,14 @@ void fill(rapt::bench::PeerFunctions<T> &functions) {
   functions.rope = rope<T>;
   functions.rms_norm = rms_norm<T>;
   functions.layer_norm = layer_norm<T>;
+  functions.scans = scans<T>;
   functions.softmax = softmax<T>;
+  functions.bag_sums = bag_sums<T>;
+  functions.index_add = index_add<T>;
+  functions.cross_entropy = cross_entropy<T>;
+  functions.cross_entropy_backward = cross_entropy_backward<T>;
+  functions.causal_convolution = causal_convolution<T>;
+  functions.normal_numbers = normal_numbers<T>;
 }
 
 }  // namespace

@@ -292,6 +292,79 @@ Linear<E> linear() {
   return layer;
 }
 
+// Computes a convolution with weights in the layout that oneDNN prefers. x and y stay as they are, channels first.
+class Convolution {
+ public:
+  struct Shape {
+    std::size_t dims, channels, outputs, groups, size, taps, stride, pad;
+    auto operator<=>(const Shape &) const = default;
+
+    std::size_t positions() const { return (size + 2 * pad - taps) / stride + 1; }
+  };
+
+  explicit Convolution(const Shape &s) : stream_(engine()) {
+    const auto spatial = [&](dnnl::memory::dims sizes, std::size_t n) {
+      sizes.insert(sizes.end(), s.dims, dim(n));
+      return sizes;
+    };
+    using Tag = dnnl::memory::format_tag;
+    const auto f32 = dnnl::memory::data_type::f32;
+    const Tag first = s.dims == 1 ? Tag::ncw : s.dims == 2 ? Tag::nchw : Tag::ncdhw;
+    const Tag plain = s.dims == 1 ? Tag::goiw : s.dims == 2 ? Tag::goihw : Tag::goidhw;
+    const dnnl::memory::desc x(spatial({1, dim(s.channels)}, s.size), f32, first),
+        y(spatial({1, dim(s.outputs)}, s.positions()), f32, first);
+    const dnnl::memory::dims w =
+        spatial({dim(s.groups), dim(s.outputs / s.groups), dim(s.channels / s.groups)}, s.taps);
+    plain_ = {w, f32, plain};
+    const dnnl::memory::desc any(w, f32, Tag::any);
+    const auto inference = dnnl::prop_kind::forward_inference;
+    const auto best = dnnl::algorithm::convolution_auto;
+    const dnnl::memory::dims strides = spatial({}, s.stride), pads = spatial({}, s.pad);
+#if DNNL_VERSION_MAJOR < 3
+    const dnnl::convolution_forward::primitive_desc primitive(
+        {inference, best, x, any, y, strides, pads, pads}, engine());
+#else
+    const dnnl::convolution_forward::primitive_desc primitive(engine(), inference, best, x, any, y, strides,
+                                                              pads, pads);
+#endif
+    primitive_ = dnnl::convolution_forward(primitive);
+    x_ = dnnl::memory(x, engine(), nullptr);
+    y_ = dnnl::memory(y, engine(), nullptr);
+    packed_ = dnnl::memory(primitive.weights_desc(), engine());
+    arguments_ = {{DNNL_ARG_SRC, x_}, {DNNL_ARG_WEIGHTS, packed_}, {DNNL_ARG_DST, y_}};
+  }
+
+  void run(const float *x, const float *w, float *y) {
+    if (w != packed_from_) {
+      dnnl::memory plain(plain_, engine(), const_cast<float *>(w));  // inputs are not written
+      dnnl::reorder(plain, packed_).execute(stream_, plain, packed_);
+      packed_from_ = w;
+    }
+    x_.set_data_handle(const_cast<float *>(x));
+    y_.set_data_handle(y);
+    primitive_.execute(stream_, arguments_);
+    stream_.wait();
+  }
+
+ private:
+  dnnl::memory::desc plain_;
+  dnnl::memory x_, packed_, y_;
+  const float *packed_from_ = nullptr;
+  dnnl::stream stream_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+  dnnl::primitive primitive_;
+};
+
+rapt_status convolution(const void *x, const void *w, void *y, const rapt_convolution_options *o, void *,
+                        std::size_t) {
+  static ShapeCache<Convolution::Shape, Convolution> cache;
+  const Convolution::Shape shape = {o->dims,       o->in_channels, o->out_channels, o->groups,
+                                    o->in_size[0], o->taps[0],     o->stride[0],    o->pad_before[0]};
+  cache.get(shape, [&] { return Convolution(shape); })
+      .run(static_cast<const float *>(x), static_cast<const float *>(w), static_cast<float *>(y));
+  return RAPT_OK;
+}
+
 void tanh(float *x, std::size_t n) {
   static ShapeCache<std::size_t, Operator> cache;
   cache.get(n, [&] { return eltwise(dnnl::algorithm::eltwise_tanh, n, 0.0f); }).run(x, x);
@@ -381,6 +454,7 @@ void add_onednn(std::vector<Peer> &peers) {
   if (has_rms_norm) peer.f32.rms_norm = row_norm<true>;
   peer.f32.softmax = softmax;
   peer.f32.attention = attention;
+  peer.f32.convolution = convolution;
   peer.f32.linear = linear<float, dnnl::memory::data_type::f32>();
   if (peer.isa.empty()) return;
   Linear<std::uint16_t> bf16 = linear<std::uint16_t, dnnl::memory::data_type::bf16>();

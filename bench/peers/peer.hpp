@@ -17,12 +17,22 @@ struct PeerFunctions {
   DotRows<T> dot_rows = nullptr;
   PackedDotRows<T> packed_dot_rows;
   Linear<T> linear;
+  Convolve convolution = nullptr;
   Scale<T> scale = nullptr;
   Exp<T> exp = nullptr, silu = nullptr, gelu = nullptr, gelu_tanh = nullptr;
   TwoToOne<T> gated = nullptr;  // by silu
+  MapOf<T> map = nullptr;
   Argmax<T> argmax = nullptr;
   RopeLoop<T> rope = nullptr;
   Norm<T> rms_norm = nullptr, layer_norm = nullptr;
+  MatrixSums<T> sums = nullptr;
+  MatrixSums<T> scans = nullptr;  // cumulative sums: an output for each element
+  BagSums<T> bag_sums = nullptr;
+  IndexAdd<T> index_add = nullptr;
+  CrossEntropy<T> cross_entropy = nullptr;
+  CrossEntropyBackward<T> cross_entropy_backward = nullptr;
+  CausalConvolution<T> causal_convolution = nullptr;
+  NormalNumbers<T> normal_numbers = nullptr;
   RowsFunction<T> softmax = nullptr;  // scales in a separate pass if the library's softmax cannot
   Attention<T> attention = nullptr;
   AttentionBackward<T> attention_backward = nullptr;

@@ -266,7 +266,7 @@ def errors(results: Results) -> Iterator[str]:
             one_for_all = len(set(by_isa.values())) == 1
             names = {library: next(iter(by_isa.values()))} if one_for_all else {f"{library}-{isa}": by_isa[isa] for isa in sorted(by_isa)}  # fmt: skip
             texts += [f"{name} {short(error)}" for name, error in names.items()]
-        yield from fact(kernel, ", ".join(texts), 23)
+        yield from fact(kernel, ", ".join(texts), max(23, len(kernel) + 1))
     if not results.libraries:
         return
     for kernel in ("exp_f32", "exp_f64"):
@@ -305,20 +305,38 @@ def operation_and_element(kernel: str) -> tuple[str, str]:
     for the element that is not f32; rows of integers are among them."""
     if kernel.startswith("convert_"):
         return "convert", "bf16" if "bf16" in kernel else "f16"
-    if kernel.endswith("quantize_rows"):
+    if kernel.endswith(("quantize_rows", "quantize_blocks")):
         return "convert", "i8"
+    kernel = kernel.partition(":")[0]  # a function of map_f32
     operation, _, element = kernel.rpartition("_")
+    if element in ("step", "random"):  # of f32 alone
+        return kernel, "f32"
     return (kernel if operation.endswith("_in") else operation), element
 
 
+# Operations that share another's line, so that all lines fit a screen.
+SHARED_LINES = {
+    **{f"{name}_backward": name for name in ("silu", "gelu", "gelu_tanh", "gated")},
+    "log_softmax_backward": "softmax_backward",
+    "layer_norm_backward": "rms_norm_backward",
+    "sgd_step": "adamw_step",
+    "metric_rows": "metric",
+    "scan": "reduce",
+    "embedding_bag": "expert_sum",
+    "index_add": "expert_sum",
+    "attention_merge": "attention_partial",
+}
+
+
 def brief(results: Results) -> Iterator[str]:
-    """A line per operation, which averages all its sizes at the strongest level."""
+    """A line per operation or a few, which averages all its sizes at the strongest level."""
     shares: dict[str, dict[str, list[float]]] = {}  # by operation and element
     marked: set[tuple[str, str]] = set()
     over_scalar: dict[str, list[float]] = {}
     over_peers: dict[str, list[float]] = {}
     for kernel, sizes in results.kernels.items():
         operation, element = operation_and_element(kernel)
+        operation = SHARED_LINES.get(operation, operation)
         of_operation = shares.setdefault(operation, {})
         isa = results.strongest(kernel)
         for own in (impls[isa] for impls in sizes.values() if isa in impls):

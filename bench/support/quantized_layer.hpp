@@ -26,7 +26,7 @@ enum class WithGroups { scales, zeros, offsets, codebook };
 struct QuantizedShape {
   LinearShape of;
   // RAPT_I8, RAPT_I4, or numbers of 8 bits, for which 128 outputs share scales. With zeros or a codebook the codes are
-  // those of RAPT_U4.
+  // those of RAPT_U8 or RAPT_U4.
   rapt_type type;
   std::size_t scale_group;  // 0: a row
   int arithmetic;
@@ -52,13 +52,13 @@ class QuantizedLayer {
     Buffer<float> rounded_scales(numbers);
     require_ok(rapt_quantize_rows(w_.data(), RAPT_F32, 0, s.outputs, s.inputs, group,
                                   is_f8 ? RAPT_I8 : shape.type, q.data(), rounded_scales.data()));
-    // Bytes whose second bit is 0 are ordinary numbers.
-    if (is_f8) std::for_each_n(q.data(), q.size(), [](std::uint8_t &code) { code &= 0xbf; });
+    // These are numbers near 1. Subnormal ones take longer, but a trained layer has one in some 10000.
+    if (is_f8) std::for_each_n(q.data(), q.size(), [](std::uint8_t &code) { code = (code & 0x8f) | 0x30; });
     Buffer<std::uint16_t> scales(numbers), offsets(numbers);
     Buffer<std::uint8_t> zeros(numbers);
     rapt_convert_f32_to_f16(rounded_scales.data(), scales.data(), numbers);
     std::fill_n(offsets.data(), numbers, std::uint16_t{0});
-    std::fill_n(zeros.data(), numbers, std::uint8_t{8});
+    std::fill_n(zeros.data(), numbers, static_cast<std::uint8_t>(shape.is_bytes() ? 128 : 8));
     options_.size = sizeof options_;
     options_.w_type = shape.type;
     options_.w_scale_type = RAPT_F16;
@@ -67,10 +67,11 @@ class QuantizedLayer {
     float codebook[16];  // of the same numbers
     for (int i = 0; i < 16; ++i) codebook[i] = static_cast<float>(i - 8);
     if (shape.with == WithGroups::zeros || shape.with == WithGroups::codebook) {
-      options_.w_type = RAPT_U4;
+      options_.w_type = shape.is_bytes() ? RAPT_U8 : RAPT_U4;
       if (shape.with == WithGroups::zeros) options_.w_zeros = zeros.data();
       if (shape.with == WithGroups::codebook) options_.w_codebook = codebook;
-      std::for_each_n(q.data(), q.size(), [](std::uint8_t &codes) { codes ^= 0x88; });
+      const std::uint8_t signs = shape.is_bytes() ? 0x80 : 0x88;
+      std::for_each_n(q.data(), q.size(), [=](std::uint8_t &codes) { codes ^= signs; });
     }
     options_.arithmetic = shape.arithmetic;
     options_.rows = s.rows;

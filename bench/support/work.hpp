@@ -56,6 +56,16 @@ constexpr Uops sum_uops = {0, 1.75};
 template <class T>
 constexpr Uops exp_sum_uops = exp_uops<T> + 1 + sum_uops;
 
+// Counts the µops of the maximum, of exp, of one more instruction against underflow, and of the sum.
+// log_softmax needs two more µops for its outputs.
+template <class T>
+constexpr Uops logsumexp_uops = Uops{0, 2} + exp_uops<T> + sum_uops;
+template <class T>
+constexpr Uops log_softmax_uops = logsumexp_uops<T> + 2;
+// Counts the µops of exp, of the sum, and two for the quotient. Moderate scores need no maximum.
+template <class T>
+constexpr Uops softmax_uops = exp_uops<T> + sum_uops + 2;
+
 // Next to exp, silu negates the magnitude (2), adds 1, chooses the numerator (2), divides and multiplies. The v of
 // gelu_tanh takes 3 more. gelu has a polynomial of 9 (f64: 22) fused operations, and 3 others.
 template <class T>

@@ -87,12 +87,16 @@ struct raptp_call {
   rapt_status (*run)(const struct raptp_call *call, size_t first, size_t last, void *workspace);
   const void *q, *k, *v;
   void *out, *partials;
+  size_t partial_bytes;
   const rapt_attention_options *options;
   const rapt_attention_gradients *gradients;
   const rapt_linear_work *layers;
   size_t layer_count;
   const size_t *first_tasks; /* of each layer, then the number of all tasks */
   const rapt_expert_options *experts;
+  const rapt_linear_batch_options *batch;
+  const rapt_search_options *search;
+  const rapt_convolution_options *convolution;
   size_t workspace_bytes;
 };
 
@@ -192,6 +196,11 @@ RAPT_INLINE rapt_status raptp_backward(const struct raptp_call *a, size_t first,
 }
 
 /* The tasks of all layers, one layer after the other. An empty run checks every layer. */
+RAPT_INLINE rapt_status raptp_convolution(const struct raptp_call *a, size_t first, size_t last,
+                                          void *workspace) {
+  return rapt_convolution_run(a->q, a->k, a->out, a->convolution, first, last, workspace, a->workspace_bytes);
+}
+
 RAPT_INLINE rapt_status raptp_linear(const struct raptp_call *a, size_t first, size_t last, void *workspace) {
   rapt_status status = RAPT_OK;
   for (size_t i = 0; i < a->layer_count && status == RAPT_OK; ++i) {
@@ -214,6 +223,46 @@ RAPT_INLINE rapt_status raptp_experts(const struct raptp_call *a, size_t first, 
   const rapt_linear_work *const of = a->layers;
   return rapt_linear_experts_run(of->x, of->w, of->y, of->options, a->experts, first, last, workspace,
                                  a->workspace_bytes);
+}
+
+/* The products of a batch. */
+RAPT_INLINE rapt_status raptp_batch(const struct raptp_call *a, size_t first, size_t last, void *workspace) {
+  const rapt_linear_work *const of = a->layers;
+  return rapt_linear_batch_run(of->x, of->w, of->y, of->options, a->batch, first, last, workspace,
+                               a->workspace_bytes);
+}
+
+/* All tasks of a search share the memory of their partial results. */
+RAPT_INLINE rapt_status raptp_search(const struct raptp_call *a, size_t first, size_t last, void *workspace) {
+  (void)workspace;
+  return rapt_top_k_run(a->q, a->k, a->search, first, last, a->partials, a->partial_bytes);
+}
+
+/* Runs all tasks of layers or of a convolution. A run looks at what its tasks need: an empty run checks all before any of them writes. */
+RAPT_INLINE rapt_status raptp_check_and_run(const struct raptp_call *call, size_t tasks,
+                                            const rapt_pool *pool) {
+  const size_t threads = raptp_threads(pool), most = raptp_min(threads, tasks);
+  char *const workspaces = raptp_allocate(0, most > 1 ? most : 1, call->workspace_bytes);
+  if (!workspaces) return RAPT_BAD_WORKSPACE;
+  rapt_status status = call->run(call, 0, 0, workspaces);
+  if (status == RAPT_OK && tasks > 0) {
+    status = raptp_run_tasks(call, tasks, raptp_balanced_runs(tasks, threads), workspaces, pool);
+  }
+  free(workspaces);
+  return status;
+}
+
+/* Runs all tasks of a call that has the arguments of one layer. */
+RAPT_INLINE rapt_status raptp_check_and_run_layer(struct raptp_call *call, const void *x, const void *w,
+                                                  void *y, const rapt_linear_options *options, size_t tasks,
+                                                  const rapt_pool *pool) {
+  rapt_linear_work layer;
+  layer.x = x;
+  layer.w = w;
+  layer.y = y;
+  layer.options = options;
+  call->layers = &layer;
+  return raptp_check_and_run(call, tasks, pool);
 }
 
 /* ---- public functions ---------------------------------------------------------------------------------------- */
@@ -348,17 +397,29 @@ RAPT_INLINE rapt_status rapt_parallel_linear(const rapt_linear_work *layers, siz
     first_tasks[i + 1] = first_tasks[i] + tasks;
     if (bytes > a.workspace_bytes) a.workspace_bytes = bytes;
   }
-  if (status == RAPT_OK) {
-    const size_t tasks = first_tasks[count], threads = raptp_threads(pool), most = raptp_min(threads, tasks);
-    char *const workspaces = raptp_allocate(0, most > 1 ? most : 1, a.workspace_bytes);
-    status = workspaces ? raptp_linear(&a, 0, 0, workspaces) : RAPT_BAD_WORKSPACE;
-    if (status == RAPT_OK && tasks > 0) {
-      status = raptp_run_tasks(&a, tasks, raptp_balanced_runs(tasks, threads), workspaces, pool);
-    }
-    free(workspaces);
-  }
+  if (status == RAPT_OK) status = raptp_check_and_run(&a, first_tasks[count], pool);
   free(first_tasks);
   return status;
+}
+
+/** Computes rapt_convolution() on the pool, with the same arguments, bits and statuses.
+ *
+ * Memory: rapt_convolution_workspace() bytes for each thread that gets work. */
+RAPT_INLINE rapt_status rapt_parallel_convolution(const void *a, const void *b, void *out,
+                                                  const rapt_convolution_options *options,
+                                                  const rapt_pool *pool) {
+  struct raptp_call call;
+  size_t tasks = 0;
+  rapt_status status = rapt_convolution_workspace(options, &call.workspace_bytes);
+  if (status == RAPT_OK) status = rapt_convolution_tasks(options, &tasks);
+  if (status != RAPT_OK) return status;
+
+  call.q = a;
+  call.k = b;
+  call.out = out;
+  call.convolution = options;
+  call.run = raptp_convolution;
+  return raptp_check_and_run(&call, tasks, pool);
 }
 
 /** Computes rapt_linear_experts() on the pool, with the same arguments, bits and statuses.
@@ -368,30 +429,63 @@ RAPT_INLINE rapt_status rapt_parallel_linear_experts(const void *x, const void *
                                                      const rapt_linear_options *options,
                                                      const rapt_expert_options *experts,
                                                      const rapt_pool *pool) {
-  const size_t threads = raptp_threads(pool);
-  rapt_linear_work layer;
   struct raptp_call a;
   size_t tasks = 0;
   rapt_status status = rapt_linear_experts_workspace(options, &a.workspace_bytes);
   if (status == RAPT_OK) status = rapt_linear_experts_tasks(options, experts, &tasks);
   if (status != RAPT_OK) return status;
 
-  const size_t most = raptp_min(threads, tasks);
-  char *const workspaces = raptp_allocate(0, most > 1 ? most : 1, a.workspace_bytes);
-  if (!workspaces) return RAPT_BAD_WORKSPACE;
-  layer.x = x;
-  layer.w = w;
-  layer.y = y;
-  layer.options = options;
-  a.layers = &layer;
   a.experts = experts;
   a.run = raptp_experts;
-  /* A run looks at the experts of its tasks. So an empty run checks all before any of them writes. */
-  status = raptp_experts(&a, 0, 0, workspaces);
-  if (status == RAPT_OK && tasks > 0) {
-    status = raptp_run_tasks(&a, tasks, raptp_balanced_runs(tasks, threads), workspaces, pool);
+  return raptp_check_and_run_layer(&a, x, w, y, options, tasks, pool);
+}
+
+/** Computes rapt_linear_batch() on the pool, with the same arguments, bits and statuses.
+ *
+ * Memory: rapt_linear_batch_workspace() bytes for each thread that gets work. */
+RAPT_INLINE rapt_status rapt_parallel_linear_batch(const void *x, const void *w, void *y,
+                                                   const rapt_linear_options *options,
+                                                   const rapt_linear_batch_options *batch,
+                                                   const rapt_pool *pool) {
+  struct raptp_call a;
+  size_t tasks = 0;
+  rapt_status status = rapt_linear_batch_workspace(options, batch, &a.workspace_bytes);
+  if (status == RAPT_OK) status = rapt_linear_batch_tasks(options, batch, &tasks);
+  if (status != RAPT_OK) return status;
+
+  a.batch = batch;
+  a.run = raptp_batch;
+  return raptp_check_and_run_layer(&a, x, w, y, options, tasks, pool);
+}
+
+/** Computes rapt_top_k() on the pool, with the same arguments, bits and statuses.
+ *
+ * Memory: rapt_top_k_workspace() bytes, which all threads share. */
+RAPT_INLINE rapt_status rapt_parallel_top_k(const void *q, const void *x, int64_t *indices, float *scores,
+                                            const rapt_search_options *options, const rapt_pool *pool) {
+  struct raptp_call a;
+  size_t tasks = 0;
+  rapt_status status = rapt_top_k_workspace(options, &a.partial_bytes);
+  if (status == RAPT_OK) status = rapt_top_k_tasks(options, &tasks);
+  if (status != RAPT_OK) return status;
+  const size_t most = raptp_min(raptp_threads(pool), tasks);
+  char *const memory = raptp_allocate(a.partial_bytes, most > 1 ? most : 1, 0);
+  if (!memory) return RAPT_BAD_WORKSPACE;
+  a.run = raptp_search;
+  a.q = q;
+  a.k = x;
+  a.search = options;
+  a.partials = memory;
+  a.workspace_bytes = 0;
+  /* Tasks do not get the outputs. A call without workspace looks at all arrays, and then finds that it has none. */
+  status = rapt_top_k(q, x, indices, scores, options, RAPTP_NULL, 0);
+  if (status == RAPT_BAD_WORKSPACE) status = RAPT_OK;
+  if (status == RAPT_OK) {
+    status = raptp_run_tasks(&a, tasks, raptp_balanced_runs(tasks, raptp_threads(pool)),
+                             memory + raptp_workspace_stride(a.partial_bytes), pool);
   }
-  free(workspaces);
+  if (status == RAPT_OK) status = rapt_top_k_merge(indices, scores, options, memory, a.partial_bytes);
+  free(memory);
   return status;
 }
 

@@ -357,6 +357,39 @@ rapt_status parallel_linear_experts(const LinearWork &layer, const rapt_expert_o
   return detail::run_parts(tasks, detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
 }
 
+/// Computes rapt_linear_batch by tasks, on up to `threads` threads, with the bits of the plain call. The options name the
+/// types. It throws like parallel_attention.
+template <class Parts, class Memory = detail::Allocated>
+rapt_status parallel_linear_batch(const LinearWork &layer, const rapt_linear_batch_options &batch,
+                                  std::size_t threads, const Parts &parts, Memory &&memory = Memory()) {
+  std::size_t bytes = 0, tasks = 0;
+  rapt_status status = rapt_linear_batch_workspace(layer.options, &batch, &bytes);
+  if (status == RAPT_OK) status = rapt_linear_batch_tasks(layer.options, &batch, &tasks);
+  if (status != RAPT_OK || tasks == 0) return status;
+  const auto run = [&](std::size_t first, std::size_t last, void *workspace) {
+    return rapt_linear_batch_run(layer.x, layer.w, layer.y, layer.options, &batch, first, last, workspace,
+                                 bytes);
+  };
+  return detail::run_parts(tasks, detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
+}
+
+/// Computes rapt_convolution by tasks, on up to `threads` threads, with the bits of the plain call. The options name the
+/// type. It throws like parallel_attention.
+template <class Parts, class Memory = detail::Allocated>
+rapt_status parallel_convolution(const void *a, const void *b, void *out,
+                                 const rapt_convolution_options &options, std::size_t threads,
+                                 const Parts &parts, Memory &&memory = Memory()) {
+  std::size_t bytes = 0, tasks = 0;
+  rapt_status status = rapt_convolution_workspace(&options, &bytes);
+  if (status == RAPT_OK) status = rapt_convolution_tasks(&options, &tasks);
+  if (status != RAPT_OK) return status;
+  const auto run = [&](std::size_t first, std::size_t last, void *workspace) {
+    return rapt_convolution_run(a, b, out, &options, first, last, workspace, bytes);
+  };
+  if (tasks == 0) return RAPT_OK;
+  return detail::run_parts(tasks, detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
+}
+
 /// \}
 
 }  // namespace rapt

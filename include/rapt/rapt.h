@@ -118,22 +118,22 @@ enum rapt_status {
   RAPT_BAD_DX_STRIDE,        /**< dx_stride is smaller than a row */
   RAPT_BAD_OVERLAP,          /**< an output overlaps an input without being exactly that input */
   RAPT_BAD_SIZE,             /**< a product of sizes does not fit the address space */
-  RAPT_BAD_OPTIONS_SIZE,     /**< options->size is not the size of the struct in a release */
+  RAPT_BAD_OPTIONS_SIZE,     /**< size of options or of batch is not that of the struct in a release */
   RAPT_BAD_EMPTY_ROWS,       /**< empty_rows_are_zero is set for logsumexp, where it has no effect */
   RAPT_BAD_SCALE,            /**< scale is not a normal number of the arithmetic type, or too large */
   RAPT_BAD_SOFTCAP,          /**< softcap is negative, or softcap or scale / softcap is not normal */
   RAPT_BAD_BIAS_STRIDE,      /**< bias_stride is smaller than a row, or set without a bias */
   RAPT_BAD_MASK_STRIDE,      /**< mask_stride is smaller than a row, or set without a mask */
-  RAPT_BAD_ROW_LENGTHS,      /**< a row length is larger than cols */
+  RAPT_BAD_ROW_LENGTHS,      /**< a row length is larger than cols, or than tokens */
   RAPT_BAD_ISA_NAME,         /**< no instruction set of that name is compiled in */
   RAPT_BAD_ISA_FOR_THIS_CPU, /**< this CPU or its operating system cannot run that instruction set */
   RAPT_BAD_Q,                /**< q is null */
   RAPT_BAD_K,                /**< k is null */
   RAPT_BAD_V,                /**< v is null */
-  RAPT_BAD_OPTIONS,          /**< options is null */
+  RAPT_BAD_OPTIONS,          /**< options or batch is null */
   RAPT_BAD_HEADS,            /**< q_heads is not a multiple of kv_heads */
   RAPT_BAD_DIM,              /**< qk_dim or v_dim is 0 or too large */
-  RAPT_BAD_SHAPE,         /**< a size that may not be 0 is 0, or in_features is no whole blocks of a file */
+  RAPT_BAD_SHAPE,         /**< a size may not be 0, in_features is no whole blocks, or taps reach too far */
   RAPT_BAD_TYPE,          /**< this version lacks the element type, or a given range has another one */
   RAPT_BAD_ARITHMETIC,    /**< the element types do not have that arithmetic */
   RAPT_BAD_KV_SCALES,     /**< k_scales, v_scales or scale_group do not go with the types */
@@ -148,7 +148,7 @@ enum rapt_status {
   RAPT_BAD_CAUSAL,        /**< causal is not one of rapt_causal */
   RAPT_BAD_CAUSAL_OFFSET, /**< causal_offset without RAPT_CAUSAL_OFFSET, or beyond 2^60 */
   RAPT_BAD_KV_LENGTHS,    /**< an entry of kv_lengths is negative or larger than kv_len */
-  RAPT_BAD_OFFSETS,       /**< q_offsets or kv_offsets decrease, or exceed q_len or kv_len in a sequence */
+  RAPT_BAD_OFFSETS,       /**< offsets decrease, exceed q_len or kv_len, or those of bags do not begin at 0 */
   RAPT_BAD_BLOCK_TABLE,   /**< a page number is negative, the table too narrow, or kv_offsets also set */
   RAPT_BAD_PAGE_SIZE,     /**< page_size is not a multiple of 16, 0 with block_table, or set without it */
   RAPT_BAD_PACKED_KEYS,   /**< packed_keys with kv_offsets, or with pages of no multiple of 64 keys */
@@ -174,7 +174,7 @@ enum rapt_status {
   RAPT_BAD_PACKED, /**< packed is null, too small, damaged, another layer's; first_output no multiple of 64 */
   RAPT_BAD_SCALE_GROUP, /**< scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
   RAPT_BAD_W_SCALES, /**< w_scales, w_scale_type or outputs_per_scale do not go with the types, or packed weights */
-  RAPT_BAD_W_ZEROS,    /**< w_zeros for weights other than u4, with a codebook, or packed weights */
+  RAPT_BAD_W_ZEROS,    /**< w_zeros for weights other than u4 and u8, with a codebook, or packed weights */
   RAPT_BAD_W_OFFSETS,  /**< w_offsets for float weights, or with packed weights */
   RAPT_BAD_W_CODEBOOK, /**< w_codebook for other weights than u4, with packed ones, or of no integers in I8 */
   RAPT_BAD_X_SCALES,   /**< x_scales missing for x of i8, or set for another type */
@@ -200,18 +200,57 @@ enum rapt_status {
   RAPT_BAD_TRUNCATE,         /**< no_truncate is set for another scaling */
   RAPT_BAD_MSCALE,           /**< only one of mscale and mscale_all_dim, or another scaling's */
   RAPT_BAD_EPS,              /**< eps is negative, infinite, NaN, or neither 0 nor a normal number */
-  RAPT_BAD_WEIGHT,           /**< weight_plus_one is set without a weight, or for layer_norm */
-  RAPT_BAD_BIAS,             /**< bias is set for rms_norm, which has none */
-  RAPT_BAD_RESIDUAL_STRIDE,  /**< residual_stride is smaller than a row, or set without a residual */
-  RAPT_BAD_NORM_DBIAS,       /**< dbias is set for rms_norm_backward, which has no bias */
-  RAPT_BAD_ACCUMULATE,       /**< accumulate is set without dweight or dbias */
-  RAPT_BAD_EXPERTS,          /**< experts is null, or its size is not that of the struct in a release */
-  RAPT_BAD_EXPERT_OFFSETS,   /**< offsets is null, does not begin at 0, decreases, or does not end at rows */
-  RAPT_BAD_EXPERT_STRIDE,    /**< w_stride of experts is negative, misaligned, too small, or missing */
-  RAPT_BAD_IDS,              /**< ids is null, or one is not the number of an expert */
-  RAPT_BAD_IDS_STRIDE,       /**< ids_stride is smaller than a row */
-  RAPT_BAD_WEIGHTS_STRIDE,   /**< weights_stride is smaller than top_k, or set without weights */
-  RAPT_BAD_ROWS /**< a number in rows is no output, or without rows, count is above out_features */
+  RAPT_BAD_WEIGHT, /**< weight_plus_one without a weight or for layer_norm, or weights for another bag */
+  RAPT_BAD_BIAS,   /**< bias is set for rms_norm or a gradient of weights, which have none */
+  RAPT_BAD_RESIDUAL_STRIDE, /**< residual_stride is smaller than a row, or set without a residual */
+  RAPT_BAD_NORM_DBIAS,      /**< dbias is set for rms_norm_backward, which has no bias */
+  RAPT_BAD_ACCUMULATE,      /**< accumulate is set without dweight or dbias */
+  RAPT_BAD_EXPERTS,         /**< experts is null, or its size is not that of the struct in a release */
+  RAPT_BAD_EXPERT_OFFSETS,  /**< offsets is null, does not begin at 0, decreases, or does not end at rows */
+  RAPT_BAD_EXPERT_STRIDE,   /**< w_stride of experts is negative, misaligned, too small, or missing */
+  RAPT_BAD_IDS,             /**< ids is null, or one is not the number of an expert */
+  RAPT_BAD_IDS_STRIDE,      /**< ids_stride is smaller than a row */
+  RAPT_BAD_WEIGHTS_STRIDE,  /**< weights_stride is smaller than top_k, or set without weights */
+  RAPT_BAD_ROWS, /**< a number in rows is no output, count is above out_features, or lists of rows for a batch */
+  RAPT_BAD_DIMS,       /**< dims is 0 or too large, or an entry at or beyond it is set */
+  RAPT_BAD_Z_STRIDES,  /**< a stride of z is 0 or negative, or set for a function that does not read z */
+  RAPT_BAD_FUNCTION,   /**< function is not one of rapt_map_function */
+  RAPT_BAD_INPUTS,     /**< an input is null that the function reads, or set that it does not read */
+  RAPT_BAD_PARAMETERS, /**< a parameter is set that the function does not have, or is NaN */
+  RAPT_BAD_OPERATION,  /**< operation is not one of rapt_reduction, or of rapt_bag_operation */
+  RAPT_BAD_REDUCED,    /**< reduced has a bit for a dimension that x does not have */
+  RAPT_BAD_CORRECTION, /**< correction is infinite, NaN, or set for another operation than RAPT_VARIANCE */
+  RAPT_BAD_MEAN,       /**< mean is set for another operation than RAPT_VARIANCE */
+  RAPT_BAD_KV_STARTS, /**< a start is negative, above the length, no multiple of its unit, or with kv_offsets */
+  RAPT_BAD_Q_STARTS,  /**< an entry of q_starts is negative or above q_len, or q_offsets is also set */
+  RAPT_BAD_NORM_MEAN, /**< mean or mean_rest is set for rms_norm, or rstd or mean_rest without mean */
+  RAPT_BAD_RSTD,      /**< layer_norm_backward: mean is set without rstd */
+  RAPT_BAD_PARAM,     /**< param is null */
+  RAPT_BAD_GRAD,      /**< grad is null */
+  RAPT_BAD_STATE, /**< exp_avg, exp_avg_sq or momentum_buffer is null, or a buffer is set without momentum */
+  RAPT_BAD_STEP,  /**< step is 0 */
+  RAPT_BAD_LR,    /**< lr is negative, or no finite number of the arithmetic type */
+  RAPT_BAD_DECAY_RATES,  /**< beta1 or beta2 is negative, NaN or not below 1 */
+  RAPT_BAD_WEIGHT_DECAY, /**< weight_decay is negative or not finite, or decay_in_gradient is set without it */
+  RAPT_BAD_MOMENTUM,     /**< momentum or dampening is not finite, or a field of momentum is set without it */
+  RAPT_BAD_KIND,         /**< kind is not one of rapt_random_kind */
+  RAPT_BAD_PROBABILITY,  /**< probability is not between 0 and 1, or set for another kind */
+  RAPT_BAD_METRIC,       /**< metric is not one of rapt_metric_kind */
+  RAPT_BAD_TOP_K,        /**< k is 0 for rapt_top_k, or set for rapt_metric_rows */
+  RAPT_BAD_Q_STRIDE,     /**< q_stride is smaller than a row */
+  RAPT_BAD_OUT_STRIDE,   /**< out_stride is smaller than a row */
+  RAPT_BAD_INDICES, /**< indices is null, or an index is below -1 or not below out_rows, or rows of bags */
+  RAPT_BAD_BATCH_STRIDE,   /**< a batch stride is smaller than a sequence or a problem */
+  RAPT_BAD_RESULT,         /**< result is not one of rapt_convolution_result */
+  RAPT_BAD_GROUPS,         /**< groups does not divide in_channels and out_channels */
+  RAPT_BAD_A,              /**< a is null */
+  RAPT_BAD_B,              /**< b is null */
+  RAPT_BAD_A_STRIDE,       /**< a_stride is smaller than a row */
+  RAPT_BAD_B_STRIDE,       /**< b_stride is smaller than a row */
+  RAPT_BAD_STATE_STRIDE,   /**< state_stride is smaller than a token */
+  RAPT_BAD_AXIS,           /**< axis is not below dims */
+  RAPT_BAD_TARGET,         /**< target is null, or an entry is neither a class nor ignore_index */
+  RAPT_BAD_LABEL_SMOOTHING /**< label_smoothing is not between 0 and 1 */
 };
 typedef enum rapt_status rapt_status;
 
@@ -290,7 +329,7 @@ enum rapt_type {
   RAPT_I4,               /**< -8 to 7, two to a byte: only weights of linear layers */
   RAPT_U4,               /**< 0 to 15, two to a byte: only weights of linear layers */
 
-  /* Blocks of weights as they lie in GGUF files: only weights of linear layers, which rapt_linear_pack() takes. */
+  /* Blocks of weights as they lie in GGUF files, which rapt_linear_pack() and rapt_dequantize_rows() take. */
   RAPT_Q8_0,   /**< 32 inputs in 34 bytes */
   RAPT_Q4_0,   /**< 32 inputs in 18 bytes */
   RAPT_Q4_1,   /**< 32 inputs in 20 bytes */
@@ -308,7 +347,9 @@ enum rapt_type {
 
   /* Numbers of 8 bits: only weights of linear layers. */
   RAPT_F8_E4M3, /**< float8_e4m3fn: up to 448, without infinities; 0x7f and 0xff are NaN */
-  RAPT_F8_E5M2  /**< float8_e5m2: the upper half of a binary16 */
+  RAPT_F8_E5M2, /**< float8_e5m2: the upper half of a binary16 */
+
+  RAPT_U8 /**< 0 to 255: only weights of linear layers */
 };
 typedef enum rapt_type rapt_type;
 
@@ -339,6 +380,9 @@ enum rapt_causal {
 
 /** With this stride, every index of the dimension reads the same memory. */
 #define RAPT_REPEAT PTRDIFF_MIN
+
+/** The most dimensions of a tensor of any shape. */
+#define RAPT_MAX_DIMS 8
 
 /** Counts the elements from one batch item, head or token to the next. */
 typedef struct rapt_strides {
@@ -478,18 +522,30 @@ RAPT_API void rapt_gelu_tanh_bf16(const rapt_bf16 *x, rapt_bf16 *y, size_t n);
  * Special values: f' is 1 at +inf and 0 at -inf, its limits.
  * Accuracy: |error| <= k * u * |dy| * (s + |x * s'|), where f(x) = x * s, and s' is the derivative of s. k is 5 for
  * silu, 9 for gelu, and 6 + 6 * |v| / 2 for gelu_tanh. Subnormal numbers add (1 + 512 * |dy|) * 2^-149 (f64:
- * (1 + 16384 * |dy|) * 2^-1074). */
+ * (1 + 16384 * |dy|) * 2^-1074). Those of 16 bits are the results of f32 with the widened elements, rounded once. */
 RAPT_API void rapt_silu_backward_f32(const float *x, const float *dy, float *dx, size_t n);
 /** The gradient of silu, for doubles: see rapt_silu_backward_f32(). */
 RAPT_API void rapt_silu_backward_f64(const double *x, const double *dy, double *dx, size_t n);
+/** The gradient of silu, for f16: see rapt_silu_backward_f32(). */
+RAPT_API void rapt_silu_backward_f16(const rapt_f16 *x, const rapt_f16 *dy, rapt_f16 *dx, size_t n);
+/** The gradient of silu, for bf16: see rapt_silu_backward_f32(). */
+RAPT_API void rapt_silu_backward_bf16(const rapt_bf16 *x, const rapt_bf16 *dy, rapt_bf16 *dx, size_t n);
 /** The gradient of gelu, for floats: see rapt_silu_backward_f32(). */
 RAPT_API void rapt_gelu_backward_f32(const float *x, const float *dy, float *dx, size_t n);
 /** The gradient of gelu, for doubles: see rapt_silu_backward_f32(). */
 RAPT_API void rapt_gelu_backward_f64(const double *x, const double *dy, double *dx, size_t n);
+/** The gradient of gelu, for f16: see rapt_silu_backward_f32(). */
+RAPT_API void rapt_gelu_backward_f16(const rapt_f16 *x, const rapt_f16 *dy, rapt_f16 *dx, size_t n);
+/** The gradient of gelu, for bf16: see rapt_silu_backward_f32(). */
+RAPT_API void rapt_gelu_backward_bf16(const rapt_bf16 *x, const rapt_bf16 *dy, rapt_bf16 *dx, size_t n);
 /** The gradient of gelu_tanh, for floats: see rapt_silu_backward_f32(). */
 RAPT_API void rapt_gelu_tanh_backward_f32(const float *x, const float *dy, float *dx, size_t n);
 /** The gradient of gelu_tanh, for doubles: see rapt_silu_backward_f32(). */
 RAPT_API void rapt_gelu_tanh_backward_f64(const double *x, const double *dy, double *dx, size_t n);
+/** The gradient of gelu_tanh, for f16: see rapt_silu_backward_f32(). */
+RAPT_API void rapt_gelu_tanh_backward_f16(const rapt_f16 *x, const rapt_f16 *dy, rapt_f16 *dx, size_t n);
+/** The gradient of gelu_tanh, for bf16: see rapt_silu_backward_f32(). */
+RAPT_API void rapt_gelu_tanh_backward_bf16(const rapt_bf16 *x, const rapt_bf16 *dy, rapt_bf16 *dx, size_t n);
 
 /** Returns the index of the first of the largest elements: greedy decoding's next token. -0 and +0 are equal. With
  * NaN, it is the index of the first NaN, as in PyTorch. Without elements, it is SIZE_MAX. */
@@ -621,6 +677,110 @@ RAPT_API rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_strid
 RAPT_API rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stride, const double *dy,
                                                ptrdiff_t dy_stride, double *dx, ptrdiff_t dx_stride,
                                                size_t rows, size_t cols, double scale);
+/** Like rapt_softmax_backward_f32(), for f16: the result of f32 with the widened elements, rounded once. */
+RAPT_API rapt_status rapt_softmax_backward_f16(const rapt_f16 *y, ptrdiff_t y_stride, const rapt_f16 *dy,
+                                               ptrdiff_t dy_stride, rapt_f16 *dx, ptrdiff_t dx_stride,
+                                               size_t rows, size_t cols, float scale);
+/** Like rapt_softmax_backward_f16(), for bf16. */
+RAPT_API rapt_status rapt_softmax_backward_bf16(const rapt_bf16 *y, ptrdiff_t y_stride, const rapt_bf16 *dy,
+                                                ptrdiff_t dy_stride, rapt_bf16 *dx, ptrdiff_t dx_stride,
+                                                size_t rows, size_t cols, float scale);
+
+/** dx = scale * (dy - e^y * sum over c of dy). This is the gradient of log_softmax(scale * x) from its output y and the
+ * gradient dy of that output. e^y has the bits of rapt_exp_f32(), and the product is subtracted with one rounding. dx may be
+ * y or dy, with the same stride. scale is finite.
+ * Special values: an element with y = -inf is excluded. Its dy is never read into the result, and its dx is 0.
+ * Accuracy, where nothing overflows, for any dy, y up to 88 (f64: 709) and up to 2^30 columns:
+ * ~~~
+ *   |error| <= (min(cols / 64, 512) + cols / 32768 + 13) * u * |scale| * (|dy| + e^y * sum |dy|)
+ *              + (|scale| * (sum |dy| + 1) + 1) * 2^-149
+ *   f64: cols / 32 and cols / 16384, and 2^-1074
+ * ~~~ */
+RAPT_API rapt_status rapt_log_softmax_backward_f32(const float *y, ptrdiff_t y_stride, const float *dy,
+                                                   ptrdiff_t dy_stride, float *dx, ptrdiff_t dx_stride,
+                                                   size_t rows, size_t cols, float scale);
+/** Like rapt_log_softmax_backward_f32(), for doubles. */
+RAPT_API rapt_status rapt_log_softmax_backward_f64(const double *y, ptrdiff_t y_stride, const double *dy,
+                                                   ptrdiff_t dy_stride, double *dx, ptrdiff_t dx_stride,
+                                                   size_t rows, size_t cols, double scale);
+/** Like rapt_log_softmax_backward_f32(), for f16: the result of f32 with the widened elements, rounded once. */
+RAPT_API rapt_status rapt_log_softmax_backward_f16(const rapt_f16 *y, ptrdiff_t y_stride, const rapt_f16 *dy,
+                                                   ptrdiff_t dy_stride, rapt_f16 *dx, ptrdiff_t dx_stride,
+                                                   size_t rows, size_t cols, float scale);
+/** Like rapt_log_softmax_backward_f16(), for bf16. */
+RAPT_API rapt_status rapt_log_softmax_backward_bf16(const rapt_bf16 *y, ptrdiff_t y_stride,
+                                                    const rapt_bf16 *dy, ptrdiff_t dy_stride, rapt_bf16 *dx,
+                                                    ptrdiff_t dx_stride, size_t rows, size_t cols,
+                                                    float scale);
+
+/** What rapt_cross_entropy() and its gradient compute. Everything but size, rows, classes and target may be 0. */
+typedef struct rapt_cross_entropy_options {
+  size_t size;           /**< sizeof(rapt_cross_entropy_options) */
+  rapt_type type;        /**< of x and dx: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
+  size_t rows;           /**< of x */
+  size_t classes;        /**< elements of a row; may not be 0 */
+  ptrdiff_t x_stride;    /**< of rows of x; 0: classes; at least that, unless there is only one row */
+  ptrdiff_t dx_stride;   /**< of rows of dx, as x_stride. Only the gradient reads it, and dout and scale */
+  const int64_t *target; /**< [rows]: the class of each row, or ignore_index */
+  int64_t
+      ignore_index; /**< a row with this target has a loss and a gradient of 0; 0: -100, PyTorch's default */
+  double label_smoothing; /**< 0 to 1: how much of a target all classes share */
+  const void *weight;     /**< [classes] of the arithmetic type, or null: 1 */
+  void *lse;        /**< [rows] of the arithmetic type: each log-sum-exp, or null. The gradient reads it */
+  const void *dout; /**< [rows] of the arithmetic type: the gradient of each loss, or null: 1 */
+  double scale;     /**< times dout: for a mean, 1 over its divisor; 0: 1 */
+} rapt_cross_entropy_options;
+
+/** Everything else zero. */
+#define RAPT_CROSS_ENTROPY_OPTIONS_INIT \
+  { sizeof(rapt_cross_entropy_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, NULL, 0, 0, NULL, NULL, NULL, 0 }
+
+/** The cross entropy of each row of logits x [rows][classes], as PyTorch's without a reduction; rapt_reduce() sums. out [rows]
+ * has the arithmetic type. With t the target of a row, L its log-sum-exp, w the weights, and a = 1 - label_smoothing and b =
+ * label_smoothing / classes, computed in double and rounded:
+ *
+ * ~~~
+ *   d[c] = L - x[c]
+ *   out  = w[t] * d[t]                     without label_smoothing
+ *   out  = a * (w[t] * d[t]) + b * S       with it. S is the sum of w[c] * d[c]: as rapt_dot_f32() in blocks of 1024
+ *                                          classes, which are added in order
+ * ~~~
+ *
+ * Each operation is rounded. L is that of rapt_logsumexp_f32() or _f64(). Of elements of 16 bits, which are widened, L = m +
+ * log(s), with m the largest x. s is the sum of rapt_exp_sum_f32() of 1024 classes each with shift m, added in double and
+ * rounded; the logarithm is rapt_map()'s. Where m is infinite or NaN, L is m.
+ *
+ * Errors, if nothing overflows and no weight is negative. E is the error of L: 6 u max(1, |L|) (f64: 12 u; 16 bits: (10 + log
+ * classes) u), and W the sum of the weights:
+ *
+ * ~~~
+ *   |error| <= (a w[t] + b W) (E + 2^-149) + (classes / 1024 + 32) u out        f64: 2^-1074
+ * ~~~
+ *
+ * Special values: as the formulas. A target whose logit is -inf has an infinite loss. With smoothing, so has any row with a
+ * logit of -inf, unless its weight is 0, which makes NaN. out and lse overlap nothing. */
+RAPT_API rapt_status rapt_cross_entropy(const void *x, void *out, const rapt_cross_entropy_options *options);
+
+/** The gradient of x from that of the losses of rapt_cross_entropy(), whose lse and options it reads. p[c] has the bits of
+ * rapt_exp_f32() or _f64() of x[c] - L, g = scale * dout, and W is rapt_reduce()'s sum of the weights. Each operation is
+ * rounded:
+ *
+ * ~~~
+ *   dx[c] = k * p[c] - q[c], and at the target - g * (a * w[t]), where
+ *   k = g * (a * w[t] + b * W)             without label_smoothing g * w[t]
+ *   q[c] = (g * b) * w[c]                  without it not subtracted
+ * ~~~
+ *
+ * dx of 16 bits is computed as f32, and rounded once. A row that is ignored has +0. dx may be x with the same stride, and
+ * overlaps nothing otherwise. Errors before that rounding, with E as in rapt_cross_entropy(), Q what is subtracted, D that of
+ * rapt_reduce() for W, and if nothing is subnormal:
+ *
+ * ~~~
+ *   |error| <= (E + (|x[c] - L| + D + 12) u) k p[c] + 8 u Q
+ * ~~~
+ */
+RAPT_API rapt_status rapt_cross_entropy_backward(const void *x, void *dx,
+                                                 const rapt_cross_entropy_options *options);
 
 /** \} */
 
@@ -643,8 +803,8 @@ RAPT_API rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stri
  * With a residual, x + residual, rounded to the type, is written to residual, and is normalised in place of x.
  * So the bits are those of an addition and a norm.
  *
- * y may be x, with the same stride. Otherwise y and residual overlap nothing. A call without rows or columns
- * succeeds, and looks at no array.
+ * y may be x, with the same stride. Otherwise y, residual, rstd, mean and mean_rest overlap nothing. A call without rows
+ * or columns succeeds, and looks at no array.
  *
  * Special values: rows do not mix. A row with a NaN or infinity is NaN. One exception: without a NaN, rms_norm gives
  * 0 for the finite elements of a row with infinities. layer_norm of a row of equal finite elements, however many and
@@ -680,11 +840,16 @@ typedef struct rapt_norm_options {
   const void *bias;          /**< layer_norm: [cols], or null */
   void *residual;            /**< [rows][cols]: x is added to it, and y is its norm; or null */
   ptrdiff_t residual_stride; /**< 0: cols; at least that, unless there is only one row */
+
+  /* The statistics of each row, of the arithmetic type, for the gradient: written where not null. */
+  void *rstd;      /**< [rows]: 1 / sqrt(...), the number that x or x - mean is multiplied by */
+  void *mean;      /**< layer_norm: [rows], the number of the type next to the row's mean */
+  void *mean_rest; /**< layer_norm: [rows], what the mean has beyond `mean` */
 } rapt_norm_options;
 
 /** Everything else zero. */
 #define RAPT_NORM_OPTIONS_INIT \
-  { sizeof(rapt_norm_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0 }
+  { sizeof(rapt_norm_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0, NULL, NULL, NULL }
 
 /** y = x / sqrt(mean of x^2 + eps) * weight, for each row. rapt_norm_options has the rest. */
 RAPT_API rapt_status rapt_rms_norm(const void *x, void *y, const rapt_norm_options *options);
@@ -692,8 +857,8 @@ RAPT_API rapt_status rapt_rms_norm(const void *x, void *y, const rapt_norm_optio
 RAPT_API rapt_status rapt_layer_norm(const void *x, void *y, const rapt_norm_options *options);
 
 /** The gradients of norms, from x, the weight and the gradient dy of y. With a residual, x is what the forward
- * call wrote to it. The types are f32 and f64. dx may be x or dy, with the same stride; otherwise dx, dweight and
- * dbias overlap nothing.
+ * call wrote to it. x, dy, dx and weight have the type of the options, and dweight, dbias, rstd, mean and mean_rest its
+ * arithmetic type. dx may be x or dy, with the same stride; otherwise dx, dweight and dbias overlap nothing.
  *
  * ~~~
  *   dx        the gradient of x
@@ -704,6 +869,13 @@ RAPT_API rapt_status rapt_layer_norm(const void *x, void *y, const rapt_norm_opt
  * dweight and dbias are added up row by row, from 0. With `accumulate` they begin with what they hold. So calls for
  * the first rows and then for the others give the bits of one call. A call without rows sets them to 0 or leaves
  * them, and looks at no other array.
+ *
+ * rstd, mean and mean_rest are what the forward call wrote to them, or null: then they are computed again, and dx, dweight
+ * and dbias have the same bits. rstd alone does for rms_norm. layer_norm takes rstd and mean together, and a mean_rest that
+ * is null counts as 0, as for the statistics of other libraries. With them, eps has no effect.
+ *
+ * Elements of 16 bits are widened, and the results are those of f32; dx is rounded once. Rows of more than 4096 such elements
+ * need the workspace that rapt_norm_backward_workspace() counts; other calls need none.
  *
  * Accuracy, under the conditions of the norms, with the number under the root at most 2^125 (f64: 2^1021). With t, e,
  * f and R of the norms, let g = dy * w, s = |t| + e and M = mean of |g| s. The error is at most
@@ -719,7 +891,7 @@ RAPT_API rapt_status rapt_layer_norm(const void *x, void *y, const rapt_norm_opt
 typedef struct rapt_norm_backward_options {
   size_t size; /**< sizeof(rapt_norm_backward_options) */
 
-  rapt_type type;      /**< of all arrays: RAPT_F32 (0: RAPT_F32) or RAPT_F64 */
+  rapt_type type;      /**< of x, dy, dx, weight: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
   int weight_plus_one; /**< as in the forward call */
   size_t rows;         /**< of x, dy and dx */
   size_t cols;         /**< elements of a row */
@@ -731,11 +903,20 @@ typedef struct rapt_norm_backward_options {
   void *dweight;       /**< [cols], or null */
   void *dbias;         /**< layer_norm: [cols], or null */
   int accumulate;      /**< if not 0, dweight and dbias begin with what they hold */
+
+  const void *rstd;      /**< [rows]: what the forward call wrote, or null */
+  const void *mean;      /**< layer_norm: [rows], as rstd */
+  const void *mean_rest; /**< layer_norm: [rows], as rstd, or null: 0 */
+  void *workspace;       /**< long rows of 16 bits; aligned to 4 bytes. It overlaps nothing else */
+  size_t workspace_size; /**< bytes, at least those of rapt_norm_backward_workspace() */
 } rapt_norm_backward_options;
 
 /** Everything else zero. */
-#define RAPT_NORM_BACKWARD_OPTIONS_INIT \
-  { sizeof(rapt_norm_backward_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0 }
+#define RAPT_NORM_BACKWARD_OPTIONS_INIT                                                                    \
+  {                                                                                                        \
+    sizeof(rapt_norm_backward_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0, NULL, \
+        NULL, NULL, NULL, 0                                                                                \
+  }
 
 /** The gradients of rapt_rms_norm(). rapt_norm_backward_options has their formulas. */
 RAPT_API rapt_status rapt_rms_norm_backward(const void *x, const void *dy, void *dx,
@@ -743,6 +924,599 @@ RAPT_API rapt_status rapt_rms_norm_backward(const void *x, const void *dy, void 
 /** The gradients of rapt_layer_norm(). rapt_norm_backward_options has their formulas. */
 RAPT_API rapt_status rapt_layer_norm_backward(const void *x, const void *dy, void *dx,
                                               const rapt_norm_backward_options *options);
+/** Counts the bytes of workspace that a gradient with these options needs: 0, unless type is RAPT_F16 or RAPT_BF16 and
+ * cols is above 4096. Of the options, type and cols count. */
+RAPT_API rapt_status rapt_norm_backward_workspace(const rapt_norm_backward_options *options, size_t *bytes);
+
+/** \} */
+
+/* ---- optimizer steps ---------------------------------------------------------------------------------- */
+/** \defgroup optimizer_steps Optimizer steps
+ * Steps of AdamW, Adam and SGD for one array of parameters, in one pass over its arrays. The arithmetic is that of PyTorch's
+ * single-tensor path (torch/optim/adam.py, sgd.py), where every operation rounds to f32, and no product is fused with a sum.
+ * An element depends on its own numbers alone, so any split of the arrays among threads gives the same bits.
+ *
+ * param and grad are f32, f16 or bf16. Those of 16 bits are widened, and param is rounded once, to nearest even. The state is
+ * f32. Arrays overlap nothing. An option is rounded to f32 where an element meets it.
+ *
+ * Special values: they are those of the operations, so a gradient of NaN makes its parameter NaN.
+ * Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization (2019); Kingma and Ba, Adam (2015).
+ * \{ */
+
+/** Set size, count, step and the rates, or start from RAPT_ADAMW_OPTIONS_INIT, which has PyTorch's rates.
+ *
+ * With g = grad, or -grad if maximize is set, and p = param, m = exp_avg, v = exp_avg_sq, s = step:
+ *
+ * ~~~
+ *   AdamW              p = p * (1 - lr * weight_decay), if weight_decay is not 0
+ *   decay_in_gradient  g = g + weight_decay * p in its place: Adam
+ *
+ *   m = m + (1 - beta1) * (g - m)      or, where 1 - beta1 is at least 1/2, g - (g - m) * (1 - (1 - beta1))
+ *   v = v * beta2 + ((1 - beta2) * g) * g
+ *   w = v, or with max_exp_avg_sq (amsgrad) w = max_exp_avg_sq = max(max_exp_avg_sq, v), NaN if one is NaN
+ *   p = p + (-(lr / (1 - beta1^s)) * m) / (sqrt(w) / sqrt(1 - beta2^s) + eps)
+ * ~~~
+ *
+ * What has no element in it is computed in double and rounded to f32 once. beta^s errs by less than 0.501 ULP of double up
+ * to step 2^36, so that it is what a good pow() returns. */
+typedef struct rapt_adamw_options {
+  size_t size;           /**< sizeof(rapt_adamw_options) */
+  rapt_type type;        /**< of param: RAPT_F32 (0: RAPT_F32), RAPT_F16 or RAPT_BF16 */
+  rapt_type grad_type;   /**< of grad, likewise; 0: type */
+  size_t count;          /**< elements of each array */
+  size_t step;           /**< the number of this step, from 1 */
+  double lr;             /**< the learning rate, at least 0 */
+  double beta1;          /**< at least 0 and below 1 */
+  double beta2;          /**< at least 0 and below 1 */
+  double eps;            /**< 0, or a positive normal number of f32 */
+  double weight_decay;   /**< at least 0 */
+  int decay_in_gradient; /**< if not 0, Adam: weight_decay * param is added to the gradient */
+  int maximize;          /**< if not 0, the gradient is negated */
+} rapt_adamw_options;
+
+/** PyTorch's rates; everything else zero. */
+#define RAPT_ADAMW_OPTIONS_INIT                                                                              \
+  {                                                                                                          \
+    sizeof(rapt_adamw_options), RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, 0, 0, 1e-3, 0.9, 0.999, 1e-8, 1e-2, 0, \
+        0                                                                                                    \
+  }
+
+/** A step of AdamW or Adam. max_exp_avg_sq is null, or amsgrad's state. rapt_adamw_options has the formula. */
+RAPT_API rapt_status rapt_adamw_step(void *param, const void *grad, float *exp_avg, float *exp_avg_sq,
+                                     float *max_exp_avg_sq, const rapt_adamw_options *options);
+
+/** Set size, count and lr.
+ *
+ * With g = grad, or -grad if maximize is set, p = param and b = momentum_buffer:
+ *
+ * ~~~
+ *   g = g + weight_decay * p                  if weight_decay is not 0
+ *   b = b * momentum + (1 - dampening) * g    if momentum is not 0; in the first step b = g
+ *   g = g + momentum * b                      if nesterov is set, else g = b
+ *   p = p + -lr * g
+ * ~~~ */
+typedef struct rapt_sgd_options {
+  size_t size;         /**< sizeof(rapt_sgd_options) */
+  rapt_type type;      /**< of param: RAPT_F32 (0: RAPT_F32), RAPT_F16 or RAPT_BF16 */
+  rapt_type grad_type; /**< of grad, likewise; 0: type */
+  size_t count;        /**< elements of each array */
+  double lr;           /**< the learning rate, at least 0 */
+  double momentum;     /**< 0: none, and no buffer */
+  double dampening;    /**< of momentum */
+  double weight_decay; /**< at least 0 */
+  int nesterov;        /**< if not 0, Nesterov's momentum */
+  int first_step;      /**< if not 0, momentum_buffer is only written */
+  int maximize;        /**< if not 0, the gradient is negated */
+} rapt_sgd_options;
+
+/** Everything else zero. */
+#define RAPT_SGD_OPTIONS_INIT \
+  { sizeof(rapt_sgd_options), RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/** A step of SGD. momentum_buffer is null without momentum. rapt_sgd_options has the formula. */
+RAPT_API rapt_status rapt_sgd_step(void *param, const void *grad, float *momentum_buffer,
+                                   const rapt_sgd_options *options);
+
+/** \} */
+
+/* ---- random numbers ------------------------------------------------------------------------------------ */
+/** \defgroup random_numbers Random numbers
+ * Numbers of Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, Parallel Random Numbers: As Easy as 1, 2, 3, 2011). Element i is
+ * a function of seed, stream and i alone: any split, thread or CPU gives the same element.
+ * \{ */
+
+/** What an element is. */
+enum rapt_random_kind {
+  RAPT_RANDOM_UNIFORM =
+      0,             /**< floats in [0, 1): (word >> 8) * 2^-24. RAPT_F64: 53 bits of two words * 2^-53 */
+  RAPT_RANDOM_KEEP,  /**< bytes: 1 with the probability, else 0, as a mask for dropout */
+  RAPT_RANDOM_WORDS, /**< the words, uint32_t */
+  RAPT_RANDOM_NORMAL /**< floats of the standard normal distribution, by Box and Muller */
+};
+
+/** Set size, kind and count.
+ *
+ * Block b of four words is Philox of the counter (b mod 2^32, b / 2^32, stream mod 2^32, stream / 2^32) and the key
+ * (seed mod 2^32, seed / 2^32). Word i is word i mod 4 of block i / 4. Element i is made of word i; a double of words 2 i
+ * and 2 i + 1, as (word(2 i) >> 5) * 2^26 + (word(2 i + 1) >> 6). A byte is 1 where its word is below probability * 2^32,
+ * rounded up.
+ *
+ * Normal numbers 2 j and 2 j + 1 are made of the elements v and w, 2 j and 2 j + 1, of RAPT_RANDOM_UNIFORM of their type
+ * (G. Box and M. Muller, A Note on the Generation of Random Normal Deviates, 1958):
+ * ~~~
+ *   r = sqrt(-2 log(1 - v))
+ *   angle = (2 w - 1) pi
+ *   normal(2 j) = r cos(angle),  normal(2 j + 1) = r sin(angle)
+ * ~~~
+ * Each operation is rounded to the type, pi too, and the functions are those of rapt_map(). The error against this formula,
+ * computed exactly, is at most 6 * 2^-24 r (f64: 9 * 2^-53 r). Magnitudes are at most 5.77 (f64: 8.58). */
+typedef struct rapt_random_options {
+  size_t size;        /**< sizeof(rapt_random_options) */
+  int kind;           /**< one of rapt_random_kind */
+  rapt_type type;     /**< RAPT_RANDOM_UNIFORM, _NORMAL: RAPT_F32 (0: RAPT_F32) or RAPT_F64; 0 for others */
+  uint64_t seed;      /**< any number */
+  uint64_t stream;    /**< any number: another stream is independent */
+  uint64_t offset;    /**< the index of the first element. offset + count is at most 2^62 */
+  size_t count;       /**< elements of out */
+  double probability; /**< RAPT_RANDOM_KEEP: between 0 and 1 */
+} rapt_random_options;
+
+/** Everything else zero. */
+#define RAPT_RANDOM_OPTIONS_INIT \
+  { sizeof(rapt_random_options), RAPT_RANDOM_UNIFORM, RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0 }
+
+/** Writes elements offset to offset + count - 1. rapt_random_options says what they are. */
+RAPT_API rapt_status rapt_random(void *out, const rapt_random_options *options);
+
+/** \} */
+
+/* ---- elementwise functions ----------------------------------------------------------------------------- */
+/** \defgroup elementwise_functions Elementwise functions
+ * \{ */
+
+/** The functions of rapt_map(). x, y and z are elements of its inputs; a, b and c are its parameters alpha, beta and
+ * gamma, rounded to the arithmetic type. */
+enum rapt_map_function {
+  RAPT_MAP_SQRT = 1,    /**< the square root, correctly rounded */
+  RAPT_MAP_RSQRT,       /**< 1 / sqrt(x), each operation rounded */
+  RAPT_MAP_RECIPROCAL,  /**< 1 / x, correctly rounded */
+  RAPT_MAP_EXP,         /**< e^x, with the bits of rapt_exp_f32() */
+  RAPT_MAP_EXP2,        /**< 2^x */
+  RAPT_MAP_EXPM1,       /**< e^x - 1 */
+  RAPT_MAP_LOG,         /**< the natural logarithm */
+  RAPT_MAP_LOG2,        /**< the logarithm to base 2 */
+  RAPT_MAP_LOG1P,       /**< log(1 + x) */
+  RAPT_MAP_SIN,         /**< the sine, of any number of radians */
+  RAPT_MAP_COS,         /**< the cosine */
+  RAPT_MAP_TAN,         /**< the tangent */
+  RAPT_MAP_TANH,        /**< the hyperbolic tangent */
+  RAPT_MAP_ERF,         /**< the error function */
+  RAPT_MAP_SIGMOID,     /**< 1 / (1 + e^-x) */
+  RAPT_MAP_LOG_SIGMOID, /**< log(sigmoid(x)) */
+  RAPT_MAP_SOFTPLUS,    /**< log(1 + e^ax) / a where ax is at most b, else x. Of 0, a is 1 and b is 20 */
+  RAPT_MAP_SILU,        /**< with the bits of rapt_silu_f32() */
+  RAPT_MAP_GELU,        /**< with the bits of rapt_gelu_f32() */
+  RAPT_MAP_GELU_TANH,   /**< with the bits of rapt_gelu_tanh_f32() */
+  RAPT_MAP_MISH,        /**< x tanh(log(1 + e^x)) */
+  RAPT_MAP_ELU, /**< x b above 0, else (e^cx - 1) (a b). 0 counts as 1. celu has c = 1 / a, and selu its own a and b */
+  RAPT_MAP_HARD_SIGMOID, /**< clamp(x + 3, 0, 6) / 6 */
+  RAPT_MAP_HARD_SWISH,   /**< x clamp(x + 3, 0, 6) / 6 */
+  RAPT_MAP_CLAMP,        /**< min(max(x, a), b): relu, relu6 and hardtanh too. b wins where a > b */
+  RAPT_MAP_ADD,          /**< x + y */
+  RAPT_MAP_SUBTRACT,     /**< x - y */
+  RAPT_MAP_MULTIPLY,     /**< x y */
+  RAPT_MAP_DIVIDE,       /**< x / y */
+  RAPT_MAP_ADD_SCALED,   /**< x + a y, where the product is rounded too */
+  RAPT_MAP_POW,          /**< x^y */
+  RAPT_MAP_ATAN2,        /**< the angle of the point (y, x) to the first axis: atan2(x, y) of C */
+  RAPT_MAP_FMA,          /**< x y + z, rounded once */
+  RAPT_MAP_ADDCMUL,      /**< x + (a y) z, each operation rounded */
+  RAPT_MAP_ADDCDIV,      /**< x + (a y) / z, each operation rounded */
+  RAPT_MAP_LERP,    /**< x + z (y - x) where |z| < 1/2, else y - (y - x) (1 - z), each operation rounded */
+  RAPT_MAP_LERP_AT, /**< the same, with a in place of z */
+  RAPT_MAP_ERF_BACKWARD,         /**< y erf'(x). In this and the following functions, y is the gradient */
+  RAPT_MAP_SIGMOID_BACKWARD,     /**< (y (1 - x)) x, where x is the sigmoid. Each operation is rounded */
+  RAPT_MAP_TANH_BACKWARD,        /**< y (1 - x x), where x is the tanh. Each operation is rounded */
+  RAPT_MAP_LOG_SIGMOID_BACKWARD, /**< y sigmoid(-x) */
+  RAPT_MAP_SOFTPLUS_BACKWARD,    /**< y sigmoid(ax) where ax is at most b, else y. Of 0, a is 1 and b is 20 */
+  RAPT_MAP_SILU_BACKWARD,        /**< with the bits of rapt_silu_backward_f32() */
+  RAPT_MAP_GELU_BACKWARD,        /**< with the bits of rapt_gelu_backward_f32() */
+  RAPT_MAP_GELU_TANH_BACKWARD,   /**< with the bits of rapt_gelu_tanh_backward_f32() */
+  RAPT_MAP_MISH_BACKWARD,        /**< y mish'(x) */
+  RAPT_MAP_ELU_BACKWARD,         /**< y b where x is above 0, else y (a b c) e^cx. 0 counts as 1 */
+  RAPT_MAP_HARD_SIGMOID_BACKWARD, /**< y / 6 where x is between -3 and 3, else 0 */
+  RAPT_MAP_HARD_SWISH_BACKWARD,   /**< 0 below -3; y (x / 3 + 1/2) up to 3; y above */
+  RAPT_MAP_CLAMP_BACKWARD         /**< y where x is at least a and at most b, else 0 */
+};
+typedef enum rapt_map_function rapt_map_function;
+
+/** Set size, function, dims and shape, or start from RAPT_MAP_OPTIONS_INIT.
+ *
+ * Strides, in elements, for each array: all 0 is contiguous in row-major order. Otherwise every dimension longer than 1 needs
+ * its stride: 0 is an error there, and RAPT_REPEAT repeats an input along the dimension. */
+typedef struct rapt_map_options {
+  size_t size;                          /**< sizeof(rapt_map_options) */
+  int function;                         /**< one of rapt_map_function */
+  rapt_type type;                       /**< of all arrays; 0: RAPT_F32 */
+  size_t dims;                          /**< 1 to RAPT_MAX_DIMS */
+  size_t shape[RAPT_MAX_DIMS];          /**< the first dims entries count */
+  ptrdiff_t x_strides[RAPT_MAX_DIMS];   /**< of x; all 0: contiguous; RAPT_REPEAT broadcasts */
+  ptrdiff_t y_strides[RAPT_MAX_DIMS];   /**< of y, likewise */
+  ptrdiff_t z_strides[RAPT_MAX_DIMS];   /**< of z, likewise */
+  ptrdiff_t out_strides[RAPT_MAX_DIMS]; /**< of out; all 0: contiguous */
+  double alpha;                         /**< a, for the functions that have it */
+  double beta;                          /**< b */
+  double gamma;                         /**< c */
+} rapt_map_options;
+
+/** Everything else zero. */
+#define RAPT_MAP_OPTIONS_INIT \
+  { sizeof(rapt_map_options), 0, RAPT_TYPE_DEFAULT, 0, {0}, {0}, {0}, {0}, {0}, 0, 0, 0 }
+
+/** out = function(x, y, z), element by element. y and z are null for functions that do not read them. The type is f32, f64,
+ * f16 or bf16. out may be an input with the same strides. It must not overlap an input otherwise. Strides of out that may
+ * let two elements coincide are RAPT_BAD_OUT_STRIDES.
+ *
+ * Neither the place of an element, nor alignment, strides or length change its bits. src/contract/map.hpp has the order
+ * of the operations. f32 functions from expm1 to elu, pow, atan2 and their gradients are computed in double, and rounded
+ * once.
+ *
+ * Accuracy: formulas of rapt.h are rounded as they say. For any other function and any x, the error is below so many ULP
+ * of the result:
+ * ~~~
+ *                                   f32    f64
+ *   rsqrt                           1.5    1.5
+ *   exp, exp2                       1      1
+ *   log                             0.51   1
+ *   log1p, pow                      0.51   1.5
+ *   expm1, log2, sin, cos, atan2    0.51   2
+ *   sigmoid, log_sigmoid            0.51   2.5
+ *   tanh, elu                       0.51   3     with a parameter c, f64 adds |cx|
+ *   tan, softplus                   0.51   4     softplus of f64 adds |ax|
+ *   erf, mish                       0.51   5
+ * ~~~
+ * In f32, 0.5 is the rounding, and 0.009 at most that of the polynomials. Of f64, the bounds were measured on 10^8 random
+ * numbers a function. mish of f64 adds |x| 2^-1074. The gradients of erf, log_sigmoid, softplus and elu have 0.51 and 4;
+ * they add 2^14 |y| times the smallest number, as slopes may be subnormal. Rounding to 16 bits adds 0.5 ULP of theirs.
+ *
+ * Special values: as in C23's annex F, and else those of the operations of an expression above. mish(-inf) is -0, its
+ * limit. pow has the exact products, quotient and square root for y = 2, 3, -1 and, of finite x > 0, 1/2; f32 rounds
+ * x^3 once. PyTorch computes pow with an exponent of 1/2 or -1/2 for all elements as sqrt or rsqrt, which differ at -0
+ * and -inf. */
+RAPT_API rapt_status rapt_map(const void *x, const void *y, const void *z, void *out,
+                              const rapt_map_options *options);
+
+/** \} */
+
+/* ---- reductions --------------------------------------------------------------------------------------- */
+/** \defgroup reductions Reductions
+ * Sums, means, norms, extremes and their indices over any dimensions of a tensor of any strides. They have the same bits
+ * for every layout of x: rows, columns, transposed or sliced.
+ * \{ */
+
+/** What becomes of the n elements x[0], x[1], … x[n - 1] of an output. */
+enum rapt_reduction {
+  RAPT_SUM = 1,  /**< the sum; 0 if n is 0 */
+  RAPT_MEAN,     /**< the sum / n; NaN if n is 0 */
+  RAPT_VARIANCE, /**< the sum of (x - mean)^2, / (n - correction), or / 0 where that is negative */
+  RAPT_NORM_1,   /**< the sum of |x|; 0 if n is 0 */
+  RAPT_NORM_2, /**< the root of the sum of x^2; 0 if n is 0. Squares that overflow or underflow do no harm */
+  RAPT_NORM_INF, /**< the largest |x|; 0 if n is 0 */
+  RAPT_PRODUCT,  /**< the product; 1 if n is 0 */
+  RAPT_MIN,      /**< the smallest x, NaN if one is NaN. A result of -0 becomes +0. n may not be 0 */
+  RAPT_MAX,      /**< the largest x, NaN if one is NaN. A result of -0 becomes +0. n may not be 0 */
+  RAPT_ARGMIN,   /**< the index of the first NaN, or else of the first of the smallest. n may not be 0 */
+  RAPT_ARGMAX    /**< the index of the first NaN, or else of the first of the largest. n may not be 0 */
+};
+typedef enum rapt_reduction rapt_reduction;
+
+/** What rapt_reduce() reduces. Everything but size, operation, dims and shape may be 0. */
+typedef struct rapt_reduce_options {
+  size_t size;    /**< sizeof(rapt_reduce_options) */
+  int operation;  /**< one of rapt_reduction; there is no default */
+  rapt_type type; /**< of x: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
+  rapt_type
+      out_type; /**< of out and mean: 0 or `type`, or its arithmetic type. out is int64_t for indices: 0 */
+  uint32_t reduced;            /**< bit d: dimension d is reduced; 0: all are */
+  size_t dims;                 /**< of x: 1 to RAPT_MAX_DIMS */
+  size_t shape[RAPT_MAX_DIMS]; /**< of x, outermost dimension first */
+  /** Of x. All 0: contiguous. Otherwise every dimension longer than 1 has a positive one, or RAPT_REPEAT. */
+  ptrdiff_t x_strides[RAPT_MAX_DIMS];
+  /** Of out and mean: of the first kept dimension, the second and so on. All 0: contiguous. Otherwise every kept dimension
+   * longer than 1 has a positive one, and no two elements may coincide. */
+  ptrdiff_t out_strides[RAPT_MAX_DIMS];
+  /** Only RAPT_VARIANCE: what is subtracted from n. 0 is NumPy's default and the array API's; PyTorch's is 1. */
+  double correction;
+  void *mean; /**< only RAPT_VARIANCE, or null: the mean of each output, of the type and strides of out */
+} rapt_reduce_options;
+
+/** Everything else zero. */
+#define RAPT_REDUCE_OPTIONS_INIT \
+  { sizeof(rapt_reduce_options), 0, RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, 0, 0, {0}, {0}, {0}, 0, NULL }
+
+/** Reduces the dimensions that options->reduced names. out has the dimensions that are left, in their order: an output for
+ * each index, and a single one if all are reduced. The n elements of an output are numbered in row-major order of the reduced
+ * dimensions, in the order of shape; ARGMIN and ARGMAX write that number. out and mean must overlap nothing.
+ *
+ * An output is the same for every layout of x and whatever else the call computes. Sums have 64 lanes (f64: 32), as
+ * rapt_dot_f32(): lane i mod 64 adds element i, after 512 elements each lane is added to a second set and begins again, and
+ * lanes are folded by halves. Squares are added by fma. Elements of 16 bits are widened, computed as f32, and rounded once.
+ *
+ * Errors before that rounding, if nothing overflows, with V the exact variance by n - correction, T the sum of |x|, and
+ * D = min(n / 64, 512) + n / 32768 + 8 (f64: min(n / 32, 512) + n / 16384 + 8), as in rapt_dot_f32():
+ *
+ * ~~~
+ *   RAPT_SUM        |error| <= D u T
+ *   RAPT_MEAN       |error| <= (D + 2) u T / n + 2^-150 (f64: 2^-1075)
+ *   RAPT_NORM_1     |error| <= D u T
+ *   RAPT_NORM_2     |error| <= (D / 2 + 2) u norm + 2^-150 (f64: 2^-1075)
+ *   RAPT_VARIANCE   |error| <= (D + 6) u (V + E) + E + (n + 1) 2^-149 (f64: 2^-1074) / (n - correction), where
+ *                   E = e^2 n / (n - correction), and e is the bound of the mean
+ *   RAPT_PRODUCT    |error| <= n u |product| / (1 - n u), if no product of some of the elements is subnormal
+ *   others          exact
+ * ~~~
+ *
+ * The sum of infinities of both signs is NaN, as is a variance of an infinite element. RAPT_BAD_SHAPE: n is 0 for an
+ * operation that needs an element. Without outputs, x and out may be null, and x may be null if n is 0. */
+RAPT_API rapt_status rapt_reduce(const void *x, void *out, const rapt_reduce_options *options);
+
+/** What rapt_scan() scans. Everything but size, operation, dims and shape may be 0. */
+typedef struct rapt_scan_options {
+  size_t size;                 /**< sizeof(rapt_scan_options) */
+  int operation;               /**< RAPT_SUM or RAPT_PRODUCT; there is no default */
+  rapt_type type;              /**< of x and out: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
+  size_t axis;                 /**< the dimension along which elements are joined; below dims */
+  size_t dims;                 /**< of x and out: 1 to RAPT_MAX_DIMS */
+  size_t shape[RAPT_MAX_DIMS]; /**< of x and out, outermost dimension first */
+  /** Of x. All 0: contiguous. Otherwise every dimension longer than 1 has a positive one, or RAPT_REPEAT. */
+  ptrdiff_t x_strides[RAPT_MAX_DIMS];
+  /** Of out. All 0: contiguous. Otherwise every dimension longer than 1 has a positive one, and no two elements may coincide. */
+  ptrdiff_t out_strides[RAPT_MAX_DIMS];
+} rapt_scan_options;
+
+/** Everything else zero. */
+#define RAPT_SCAN_OPTIONS_INIT                                             \
+  {                                                                        \
+    sizeof(rapt_scan_options), 0, RAPT_TYPE_DEFAULT, 0, 0, {0}, {0}, { 0 } \
+  }
+
+/** Cumulative sums and products along a dimension: element i of out is what the elements 0 to i of x give together, as
+ * numpy.cumsum() and numpy.cumprod(). out may be x with the same strides. It must not overlap x otherwise.
+ *
+ * Elements are joined in groups of 16, of which the first begins at element 0. In a group p[j] = x[j] at first; then, for s =
+ * 1, 2, 4 and 8, each p[j] with j >= s becomes p[j - s] + p[j], all at once. In the first group out is p. In any other out[j]
+ * = c + p[j], where c is the last element of out of the group before. Products have * for +. So a result has the same bits
+ * for every layout, and whatever comes after it. The last element need not be rapt_reduce()'s sum. Elements of 16 bits are
+ * widened, computed as f32 with c not rounded, and each result is rounded once.
+ *
+ * Errors of element i before that rounding, if nothing overflows. T is the sum of the |x| up to i, and D = 4 + i / 16:
+ *
+ * ~~~
+ *   RAPT_SUM        |error| <= D u T / (1 - D u)
+ *   RAPT_PRODUCT    |error| <= i u |product| / (1 - i u), if no product of neighbours is subnormal
+ * ~~~
+ *
+ * A NaN or an infinity changes only elements from its own on; infinities of both signs sum to NaN, and 0 times infinity is NaN.
+ * In a group, neighbours are joined first: these may overflow where the result would not. A sum of -0 alone is -0. */
+RAPT_API rapt_status rapt_scan(const void *x, void *out, const rapt_scan_options *options);
+
+/** \} */
+
+/* ---- embeddings and vector search ---------------------------------------------------------------------- */
+/** \defgroup vector_search Embeddings and vector search
+ * Compares vectors, and finds the rows of a matrix that are most like a query. Search is exact: it looks at every row.
+ * \{ */
+
+/** How two vectors a and b of n elements are compared. Sums have the lanes of rapt_dot_f32(), and so its bits. */
+enum rapt_metric_kind {
+  RAPT_METRIC_DOT = 0, /**< the sum of a[i] b[i]: rapt_dot_f32(). The largest is the best */
+  RAPT_METRIC_COSINE, /**< dot(a, b) / (sqrt(dot(a, a)) sqrt(dot(b, b))), or 0 where the divisor is 0. The largest is
+                             the best */
+  RAPT_METRIC_L2_SQUARED,     /**< the sum of (a[i] - b[i])^2. The smallest is the best */
+  RAPT_METRIC_DOT_DISTANCE,   /**< 1 - dot, hnswlib's and usearch's "ip". The smallest is the best */
+  RAPT_METRIC_COSINE_DISTANCE /**< 1 - cosine, usearch's "cos". The smallest is the best */
+};
+typedef enum rapt_metric_kind rapt_metric_kind;
+
+/** Compares two vectors of n elements of f32, f16, bf16 or i8. */
+typedef float (*rapt_metric_function)(const void *a, const void *b, size_t n);
+/** Compares two vectors of n elements of f64. */
+typedef double (*rapt_metric_function_f64)(const void *a, const void *b, size_t n);
+
+/** Returns a function for a kind of rapt_metric_kind, and for RAPT_F32, RAPT_F16, RAPT_BF16 or RAPT_I8. It is null for any
+ * other kind or type. Indexes such as HNSW call it for every pair of vectors, so it is the code of the active level itself:
+ * no dispatch and no checks. It stays valid for ever, and stays at its level if rapt_force_isa() changes that.
+ *
+ * Its caller promises the default floating-point state: rounding to nearest, subnormal numbers kept, exceptions masked.
+ * Under another state, results may differ from those below; call rapt_metric_rows() there.
+ *
+ * A result has the same bits on every level, at any alignment, and in rapt_metric_rows() and rapt_top_k(). n may be 0.
+ *
+ * Elements of 16 bits are widened and computed in f32. Sums of i8 are exact integers. Quotients, roots and the differences
+ * from 1 of i8 are computed in double, and each result is rounded to f32 once.
+ *
+ * Errors, with D and u as in rapt_reduce(), and if no square overflows or is subnormal. T is the sum of |a[i] b[i]|:
+ * ~~~
+ *   dot             |error| <= D u T
+ *   L2 squared      |error| <= (D + 3) u result
+ *   cosine          |error| <= (2 D + 6) u
+ *   distances       that of dot or cosine, and u |result|
+ *   i8              a rounding of the exact number; a cosine has 4 units of double more
+ * ~~~
+ * A cosine may pass 1 by its error. Squares of f32 above 2^64 overflow, which makes a cosine 0 or NaN. A NaN element makes
+ * the result NaN, whatever the other vector is. So do infinities whose product or difference is NaN, and in a cosine any
+ * infinity. A cosine with a vector of zeros is 0, as in scikit-learn. */
+RAPT_API rapt_metric_function rapt_metric(int kind, rapt_type type);
+/** Returns the function of rapt_metric() for f64, or null if kind is none. */
+RAPT_API rapt_metric_function_f64 rapt_metric_f64(int kind);
+
+/** What rapt_metric_rows() and rapt_top_k() compare. Everything but size, queries, rows, dim and k may be 0. */
+typedef struct rapt_search_options {
+  size_t size;          /**< sizeof(rapt_search_options) */
+  int metric;           /**< one of rapt_metric_kind */
+  rapt_type type;       /**< of q and x: RAPT_F32 (0: RAPT_F32), RAPT_F16, RAPT_BF16, RAPT_I8 or RAPT_F64 */
+  size_t queries;       /**< rows of q */
+  size_t rows;          /**< rows of x */
+  size_t dim;           /**< elements of a row of q and of x */
+  size_t k;             /**< rapt_top_k(): how many rows are found for each query; at least 1. Elsewhere 0 */
+  ptrdiff_t q_stride;   /**< of rows of q; 0: dim; at least that, unless there is only one row */
+  ptrdiff_t x_stride;   /**< of rows of x; 0: dim; at least that, unless there is only one row */
+  ptrdiff_t out_stride; /**< of rows of the outputs; 0: their length, which is the least of more rows */
+} rapt_search_options;
+
+/** Everything else zero. */
+#define RAPT_SEARCH_OPTIONS_INIT \
+  { sizeof(rapt_search_options), 0, RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, 0 }
+
+/** Compares each row of q with each row of x: out[i * out_stride + j] is what the function of rapt_metric() returns for row
+ * i of q and row j of x. out is f32, or f64 for rows of f64, and overlaps nothing. Any floating-point state gives the
+ * same bits. A call without queries or rows looks at no array. */
+RAPT_API rapt_status rapt_metric_rows(const void *q, const void *x, void *out,
+                                      const rapt_search_options *options);
+
+/** Stores the bytes of workspace per call. */
+RAPT_API rapt_status rapt_top_k_workspace(const rapt_search_options *options, size_t *bytes);
+/** Finds the k best rows of x for each row of q, best first, as faiss's flat indexes and torch.topk(). indices [queries][k]
+ * gets the number of each row, and scores [queries][k] what rapt_metric() says of it; scores may be null. Rows with equal
+ * scores are in the order of their numbers. A row whose score is NaN is never found. Where there are fewer rows than k,
+ * the rest has the index -1, and the worst score: -inf, or +inf where the smallest is the best.
+ *
+ * The type is f32, f16, bf16 or i8. A query's result does not depend on the other queries, on threads or on the order of
+ * tasks. indices, scores and the workspace overlap nothing. The workspace has rapt_top_k_workspace() bytes, at any
+ * alignment. It holds up to 64 lists of k rows for a query. A call without queries looks at no array. */
+RAPT_API rapt_status rapt_top_k(const void *q, const void *x, int64_t *indices, float *scores,
+                                const rapt_search_options *options, void *workspace, size_t workspace_size);
+
+/** These functions do the same work as numbered tasks, for any pool of threads. All threads share one workspace: each task
+ * writes another part of it. A task compares up to 16 queries with a part of the rows. */
+RAPT_API rapt_status rapt_top_k_tasks(const rapt_search_options *options, size_t *tasks);
+/** Computes the tasks first to last - 1 of rapt_top_k_tasks(). */
+RAPT_API rapt_status rapt_top_k_run(const void *q, const void *x, const rapt_search_options *options,
+                                    size_t first, size_t last, void *workspace, size_t workspace_size);
+/** Writes the results, after all tasks have run. The workspace is read alone. */
+RAPT_API rapt_status rapt_top_k_merge(int64_t *indices, float *scores, const rapt_search_options *options,
+                                      const void *workspace, size_t workspace_size);
+
+/** What rapt_mean_pool() averages. Everything but size, batch, tokens and dim may be 0. */
+typedef struct rapt_mean_pool_options {
+  size_t size;            /**< sizeof(rapt_mean_pool_options) */
+  rapt_type type;         /**< of x and y: RAPT_F32 (0: RAPT_F32), RAPT_F16 or RAPT_BF16 */
+  size_t batch;           /**< sequences */
+  size_t tokens;          /**< of a sequence */
+  size_t dim;             /**< elements of a token */
+  ptrdiff_t x_stride;     /**< of tokens; 0: dim; at least that, unless there is only one */
+  ptrdiff_t batch_stride; /**< of sequences in x; 0: tokens * x_stride; at least the length of a sequence */
+  ptrdiff_t y_stride;     /**< of rows of y; 0: dim; at least that, unless there is only one */
+  const uint8_t *mask;    /**< [batch][tokens] or null: 0 leaves a token out, any other number takes it */
+  const size_t *row_lengths; /**< [batch] or null: tokens from here on are left out, and not read */
+} rapt_mean_pool_options;
+
+/** Everything else zero. */
+#define RAPT_MEAN_POOL_OPTIONS_INIT \
+  { sizeof(rapt_mean_pool_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, NULL, NULL }
+
+/** Mean pooling, as in sentence-transformers: row i of y is the sum of the tokens that sequence i takes, divided by their
+ * number. Without such tokens it is 0. A token that is left out is not read, and may be NaN. So a sequence has the same
+ * bits alone and padded. Sums are in f32, in the order of the tokens. y overlaps nothing.
+ *
+ * With n tokens, T the mean of their magnitudes, and u = 2^-24: |error| <= n u T, and the rounding to 16 bits.
+ *
+ * A length above tokens is RAPT_BAD_ROW_LENGTHS. */
+RAPT_API rapt_status rapt_mean_pool(const void *x, void *y, const rapt_mean_pool_options *options);
+
+/** What rapt_normalize() divides. Everything but size, rows and cols may be 0. */
+typedef struct rapt_normalize_options {
+  size_t size;        /**< sizeof(rapt_normalize_options) */
+  rapt_type type;     /**< of x and y: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
+  size_t rows;        /**< of x and y */
+  size_t cols;        /**< elements of a row */
+  ptrdiff_t x_stride; /**< of rows; 0: cols; at least that, unless there is only one row */
+  ptrdiff_t y_stride; /**< of rows; 0: cols; at least that, unless there is only one row */
+  double eps;         /**< the smallest divisor; 0: 1e-12 */
+} rapt_normalize_options;
+
+/** Everything else zero. */
+#define RAPT_NORMALIZE_OPTIONS_INIT \
+  { sizeof(rapt_normalize_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0 }
+
+/** Rows of length 1, as PyTorch's F.normalize: y = x / max(norm, eps), where norm is rapt_reduce()'s RAPT_NORM_2 of the row,
+ * and eps is rounded to the arithmetic type. Each quotient is rounded once, and to 16 bits once more. y may be x with the
+ * same stride, else overlaps nothing. A NaN makes its row NaN.
+ *
+ * |error| <= (D / 2 + 4) u |y|, with D and u as in rapt_reduce(), where y is no subnormal number. */
+RAPT_API rapt_status rapt_normalize(const void *x, void *y, const rapt_normalize_options *options);
+
+/** \} */
+
+/* ---- sums of rows by index ----------------------------------------------------------------------------- */
+/** \defgroup sums_by_index Sums of rows by index
+ * \{ */
+
+/** Everything but size, rows, cols, out_rows and indices may be 0. */
+typedef struct rapt_index_add_options {
+  size_t size;          /**< sizeof(rapt_index_add_options) */
+  rapt_type type;       /**< of x and out: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
+  size_t rows;          /**< of x, and elements of indices */
+  size_t cols;          /**< elements of a row */
+  size_t out_rows;      /**< of out */
+  ptrdiff_t x_stride;   /**< of rows of x; 0: cols; at least that, unless there is only one row */
+  ptrdiff_t out_stride; /**< of rows of out; 0: cols; at least that, unless there is only one row */
+  const int64_t
+      *indices; /**< [rows]: the row of out that each row of x is added to; -1 leaves a row of x out */
+} rapt_index_add_options;
+
+/** Everything else zero. */
+#define RAPT_INDEX_ADD_OPTIONS_INIT \
+  { sizeof(rapt_index_add_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, NULL }
+
+/** out[indices[i]] = out[indices[i]] + x[i] for each row i of x in order, as torch.index_add() and the gradient of an
+ * embedding, whose out begins at zero. Each addition is rounded to the type, as the rows of one index may lie anywhere.
+ * Threads may share the columns: pointers into the rows, and their part of cols, give the same bits.
+ *
+ * x and indices do not overlap out. An index below -1, or not below out_rows, is RAPT_BAD_INDICES, and nothing is
+ * written. Of n rows with one index, and S the sum of the magnitudes that meet there: |error| <= n u S, with u = 2^-24,
+ * 2^-53 of f64, 2^-11 of f16 and 2^-8 of bf16, if no sum is subnormal. */
+RAPT_API rapt_status rapt_index_add(const void *x, void *out, const rapt_index_add_options *options);
+
+/** \} */
+
+/* ---- triangular systems -------------------------------------------------------------------------------- */
+/** \defgroup triangular_systems Triangular systems
+ * \{ */
+
+/** Everything but size, batch, n and cols may be 0. */
+typedef struct rapt_triangular_solve_options {
+  size_t size;    /**< sizeof(rapt_triangular_solve_options) */
+  rapt_type type; /**< of a, b and x: RAPT_F32 (0: RAPT_F32) or RAPT_F64 */
+  int upper;      /**< if not 0, a is an upper triangle, else a lower one. The other triangle is not read */
+  int unit_diagonal;        /**< if not 0, the diagonal of a counts as 1, and is not read */
+  size_t batch;             /**< problems */
+  size_t n;                 /**< rows and columns of a, rows of b and x */
+  size_t cols;              /**< right sides: columns of b and x */
+  ptrdiff_t a_stride;       /**< of rows of a; 0: n; at least that, unless there is only one row */
+  ptrdiff_t b_stride;       /**< of rows of b; 0: cols; at least that, unless there is only one row */
+  ptrdiff_t x_stride;       /**< of rows of x; 0: cols; at least that, unless there is only one row */
+  ptrdiff_t a_batch_stride; /**< of problems in a; 0: n * a_stride; at least the length of a problem */
+  ptrdiff_t b_batch_stride; /**< of problems in b; 0: n * b_stride; at least the length of a problem */
+  ptrdiff_t x_batch_stride; /**< of problems in x; 0: n * x_stride; at least the length of a problem */
+} rapt_triangular_solve_options;
+
+/** Everything else zero. */
+#define RAPT_TRIANGULAR_SOLVE_OPTIONS_INIT \
+  { sizeof(rapt_triangular_solve_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/** Solves a x = b for each problem, as torch.linalg.solve_triangular(): a [n][n], b and x [n][cols]. x may be b with the same
+ * strides. Otherwise it overlaps neither a nor b.
+ *
+ * Row i of x is ((b[i] - a[i][j] x[j]) - a[i][k] x[k] ...) / a[i][i] over the rows that are solved before it, in the order in
+ * which they are: from row 0 up, or from row n - 1 down where a is upper. Each operation is rounded. A column has the same
+ * bits alone, and so has a problem: threads may share columns and problems by pointers.
+ *
+ * The computed x solves (a + d) x = b exactly, with |d| <= 1.01 n u |a| element by element, u = 2^-24 or 2^-53, if no product
+ * is subnormal (Higham, Accuracy and Stability of Numerical Algorithms, theorem 8.5). A zero on the diagonal gives
+ * infinities and NaN as divisions do. */
+RAPT_API rapt_status rapt_triangular_solve(const void *a, const void *b, void *x,
+                                           const rapt_triangular_solve_options *options);
 
 /** \} */
 
@@ -781,10 +1555,10 @@ typedef struct rapt_gated_options {
  * Source: Shazeer, GLU Variants Improve Transformer (2020). */
 RAPT_API rapt_status rapt_gated(const void *gate, const void *up, void *y, const rapt_gated_options *options);
 
-/** Gradients, in f32 or f64: dup = activation(gate) * dy, and dgate = activation'(gate) * t, where t = dy * up is
+/** Gradients: dup = activation(gate) * dy, and dgate = activation'(gate) * t, where t = dy * up is
  * rounded. They have the bits of rapt_gated(gate, dy) and rapt_silu_backward(gate, t), and so on. dgate has the stride
  * of gate, dup that of up, and dy that of y. dgate may be gate, and dup may be up. They must not overlap an input
- * otherwise, or each other. */
+ * otherwise, or each other. Those of 16 bits are the results of f32 with the widened elements, rounded once. */
 RAPT_API rapt_status rapt_gated_backward(const void *gate, const void *up, const void *dy, void *dgate,
                                          void *dup, const rapt_gated_options *options);
 
@@ -812,15 +1586,21 @@ RAPT_API rapt_status rapt_gated_backward(const void *gate, const void *up, const
  *   i + causal_offset                       under RAPT_CAUSAL_OFFSET
  *   i + keys - queries of the sequence      otherwise.
  * ~~~
- * Key j is visible if it is below the sequence's length and
+ * Key j is visible if it is below the sequence's length, not below its start, and
  * ~~~
  *   causal:        j <= p
  *   window_left:   j > p - window_left
  *   window_right:  j < p + window_right
- *   window_chunk:  j / window_chunk == p / window_chunk, rounded down
+ *   window_chunk:  (j - start) / window_chunk == (p - start) / window_chunk, rounded down
  *   mask:          mask[i][j] is not 0
  *   bias:          bias[i][j] is not -inf.
  * ~~~
+ *
+ * Left padding. kv_starts[b] is the start of sequence b, its first key. Without kv_starts it is 0. i, j and p count
+ * the padding, as the tensors do, and so do keys and queries above: bias and mask keep their columns. Blocks, chunks,
+ * windows and distances are as from the start: a row has the bits of the same sequence alone, without padding. Under
+ * causality a query of a position before the start sees nothing. Without it, every query sees all keys, as in
+ * cross-attention: q_starts says which queries are padding, and those see nothing.
  *
  * Slopes and a bias of 0 have the bits of none, and a bias of 0 and -inf those of a mask. Slopes and biases are divided by
  * |scale| and added to q . k: a sum above the type's range is infinite. A bias that brings a sum below it makes the lowest
@@ -905,6 +1685,15 @@ typedef struct rapt_attention_options {
   /* The log-sum-exp. It is of the arithmetic type. */
   void *lse; /**< output: [batch][q_heads][q_len] (with q_offsets [q_heads][tokens]); or null */
   rapt_strides lse_strides; /**< of lse; all 0: contiguous */
+
+  /* Left padding, as in batches of prompts that end together. */
+  /** [batch], the first key of each sequence, at most its length; or null. Nothing of k, v, their scales, bias, mask
+   * or block_table is read before it. Only where arrays must not overlap does the memory of padding count as read. In
+   * pages it is a multiple of 16, and with packed_keys of 64. It does not go with kv_offsets. */
+  const int32_t *kv_starts;
+  /** [batch], the first query of each sequence, at most q_len; or null. A query before it sees nothing: its out is 0
+   * and its log-sum-exp -inf, or the sink. It moves no position. It does not go with q_offsets. */
+  const int32_t *q_starts;
 } rapt_attention_options;
 
 /** One sequence, one head; everything else zero. */
@@ -913,9 +1702,7 @@ typedef struct rapt_attention_options {
     sizeof(rapt_attention_options), RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, 0, NULL, NULL, \
         0, /* shape */ 1, 1, 0, 0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, /* scores */ 0.0,   \
         NULL, {0, 0, 0}, 0.0, NULL, NULL, {0, 0, 0}, NULL, /* visibility */ 0, 0, 0, 0, 0, NULL, {0, 0, 0}, \
-        /* lengths */ NULL, NULL, NULL, NULL, 0, 0, 0, /* lse */ NULL, {                                    \
-      0, 0, 0                                                                                               \
-    }                                                                                                       \
+        /* lengths */ NULL, NULL, NULL, NULL, 0, 0, 0, /* lse */ NULL, {0, 0, 0}, /* padding */ NULL, NULL  \
   }
 
 /** Computes softmax(scale * Q.K^T) . V, with the options above. The matrix of scores is never held in memory.
@@ -992,7 +1779,7 @@ typedef struct rapt_attention_options {
  *
  * Order of the operations, on every instruction set:
  *   - a score is one chain of fused multiply-adds over the dimension;
- *   - keys form blocks of 64, counted from the sequence's first;
+ *   - keys form blocks of 64, counted from the sequence's first, which is its start;
  *   - weights are relative to the largest score of the blocks so far;
  *   - the weights of a block are summed by halves, its values in key order;
  *   - every 512 keys begin a new partial result, and partial results are folded from left to right.
@@ -1032,8 +1819,8 @@ RAPT_API rapt_status rapt_attention_run(const void *q, const void *k, const void
  * each other's. partials holds [batch][q_heads][q_len][chunks][v_dim + 2] numbers without gaps, whatever the
  * strides of q. chunks is kv_len / 512, rounded up. The numbers are of the arithmetic type, an IEEE binary32
  * or binary64 in the machine's byte order. Chunk c has the keys 512 * c to 512 * c + 511 of each sequence,
- * except those that a row does not see. With q_offsets, q_len counts tokens from the sequence's first; the
- * rows that a sequence lacks are neither written nor read.
+ * counted from its start, except those that a row does not see. With q_offsets, q_len counts tokens from the
+ * sequence's first; the rows that a sequence lacks are neither written nor read.
  * ~~~
  *   number 0      m, the largest score; -inf if there is none
  *   number 1      the sum of weights exp(f * (score - m))
@@ -1126,9 +1913,9 @@ typedef struct rapt_attention_gradients {
   }
 
 /** Computes the gradients of a rapt_attention call with the same options, whose `lse` that call has filled.
- * Every element of a gradient is written: a key that no query sees has 0. The matrix of scores is never held
- * in memory, but computed again tile by tile. Pages are RAPT_BAD_BLOCK_TABLE, and packed keys are
- * RAPT_BAD_PACKED_KEYS.
+ * Every element of a gradient is written: a key that no query sees has 0, padding included. The matrix of
+ * scores is never held in memory, but computed again tile by tile. Pages are RAPT_BAD_BLOCK_TABLE, and packed
+ * keys are RAPT_BAD_PACKED_KEYS.
  *
  * Elements of 16 bits are widened. The result is the f32 gradient of the widened q, k, v, out and dout. Where the
  * gradient has 16 bits, each element is rounded once: a negative one too small for f16 becomes -0.
@@ -1175,9 +1962,9 @@ typedef struct rapt_attention_gradients {
  * split gives the same bits. A task writes dq for a part of the rows of its heads, and dk, dv and dbias for a
  * part of their keys. A head's first task writes its dsinks. The heads are one key/value head of one
  * sequence, or all heads and sequences that add to one element of dbias. They are divided into as many parts
- * as make 64 tasks, but at most one per 64 keys and per 64 rows. One run of all tasks of a head computes 5
- * matrix products, two equal runs compute 6 in total, and single tasks up to 7. So give each thread one run,
- * not one task after the other: tasks * thread / threads to tasks * (thread + 1) / threads. */
+ * as make 64 tasks, but at most one per 64 keys and per 64 rows. With kv_starts, sequences that share dbias are one
+ * task. One run of all tasks of a head computes 5 matrix products, two equal runs 6 in total, and single tasks up to 7.
+ * So give each thread one run: tasks * thread / threads to tasks * (thread + 1) / threads. */
 RAPT_API rapt_status rapt_attention_backward(const void *q, const void *k, const void *v,
                                              const rapt_attention_options *options,
                                              const rapt_attention_gradients *gradients, void *workspace,
@@ -1234,7 +2021,7 @@ typedef struct rapt_matrix_strides {
  * not the number of rows, not the tasks, not packing, not the instruction set. A row alone has the bits that
  * it has in a batch.
  *
- * Quantized weights. w has RAPT_I8, RAPT_I4 or RAPT_U4. Input k of an output is the number
+ * Quantized weights. w has RAPT_I8, RAPT_I4, RAPT_U4 or RAPT_U8. Input k of an output is the number
  * scale * (q[k] - zero), where q[k] is the integer in w. Two 4-bit integers share a byte: byte j of a row has
  * input 2j in its low half and 2j + 1 in its high half. If in_features is odd, the last high half is not
  * looked at. w_strides then are {bytes, 1}; {0, 0} is rows of (in_features + 1) / 2 bytes. Scales, zeros and
@@ -1377,8 +2164,8 @@ typedef struct rapt_linear_options {
       scale_group; /**< 16, 32, 64, 128 or 256 inputs share a scale; 0: a row, in groups of 512, or the block's */
   const void
       *w_scales; /**< [out_features][groups] of w_scale_type; fewer rows by outputs_per_scale; null: 1 */
-  /** [out_features][groups], each from 0 to 255: RAPT_U4 without codebook; null: 8. RAPT_I8 and RAPT_I4 have the
-   * zero 0. */
+  /** [out_features][groups], each from 0 to 255: RAPT_U4 without codebook (null: 8), and RAPT_U8 (null: 128). RAPT_I8 and
+   * RAPT_I4 have the zero 0. */
   const uint8_t *w_zeros;
   const void *w_offsets;   /**< [out_features][groups] of w_scale_type, or null */
   rapt_type w_scale_type;  /**< of w_scales and w_offsets; 0: RAPT_F32 */
@@ -1425,6 +2212,65 @@ RAPT_API rapt_status rapt_linear_tasks(const rapt_linear_options *options, size_
 RAPT_API rapt_status rapt_linear_run(const void *x, const void *w, void *y,
                                      const rapt_linear_options *options, size_t first, size_t last,
                                      void *workspace, size_t workspace_size);
+
+/** The most dimensions of a batch of linear layers. */
+#define RAPT_MAX_BATCH_DIMS 6
+
+/** Many linear layers of one shape as one call: y[b] = x[b] W[b]^T + bias[b] for each index b of a batch of one or more
+ * dimensions, as torch.bmm and matmul. The options of rapt_linear() describe one of them, and each has the bits of one
+ * rapt_linear().
+ *
+ * A product of matrices x [rows][n] and v [n][columns] has w = v, in_features = n, out_features = columns and w_strides
+ * {1, columns}. With g its gradient, [rows][columns], the gradients are calls with other strides:
+ * ~~~
+ *   of x   x = g, w = v with w_strides {columns, 1}: n outputs of `columns` inputs
+ *   of v   x = x with x_strides {1, n}, w = g with w_strides {1, columns}: n rows, `columns` outputs of `rows` inputs
+ * ~~~
+ *
+ * The strides of a batch are elements from one matrix to the next. If all of an array are 0, its matrices follow each
+ * other without gaps, in row-major order of the batch; a matrix whose strides leave gaps needs those of the batch. Otherwise
+ * every dimension longer than 1 needs a positive one, or RAPT_REPEAT: the same matrix for all indices of the dimension. y
+ * does not repeat, and none of its elements may coincide.
+ *
+ * x, w, y and add have f32, f16 or bf16, or all f64. Packed weights are RAPT_BAD_PACKED, quantized ones RAPT_BAD_TYPE
+ * (rapt_linear_experts() has both), x_rows and y_rows RAPT_BAD_ROWS. row_scales and output_scales are the same for all. */
+typedef struct rapt_linear_batch_options {
+  size_t size;                                 /**< sizeof(rapt_linear_batch_options) */
+  size_t dims;                                 /**< of the batch: 1 to RAPT_MAX_BATCH_DIMS */
+  size_t shape[RAPT_MAX_BATCH_DIMS];           /**< the first dims entries count; 0: nothing to do */
+  ptrdiff_t x_strides[RAPT_MAX_BATCH_DIMS];    /**< of x; all 0: contiguous */
+  ptrdiff_t w_strides[RAPT_MAX_BATCH_DIMS];    /**< of w; all 0: contiguous */
+  ptrdiff_t y_strides[RAPT_MAX_BATCH_DIMS];    /**< of y; all 0: contiguous */
+  ptrdiff_t add_strides[RAPT_MAX_BATCH_DIMS];  /**< of add; all 0: contiguous. Only with add */
+  ptrdiff_t bias_strides[RAPT_MAX_BATCH_DIMS]; /**< of bias; all 0: [batch][out_features]. Only with a bias */
+} rapt_linear_batch_options;
+
+/** Everything else zero. */
+#define RAPT_LINEAR_BATCH_OPTIONS_INIT                                   \
+  {                                                                      \
+    sizeof(rapt_linear_batch_options), 0, {0}, {0}, {0}, {0}, {0}, { 0 } \
+  }
+
+/** Stores the bytes of workspace per call. */
+RAPT_API rapt_status rapt_linear_batch_workspace(const rapt_linear_options *options,
+                                                 const rapt_linear_batch_options *batch, size_t *bytes);
+/** Computes all products. y must overlap nothing but add, which may be y with the same strides. The workspace has
+ * rapt_linear_batch_workspace() bytes, at any alignment, and overlaps nothing. Calls without an element of y succeed, and
+ * look at no array. */
+RAPT_API rapt_status rapt_linear_batch(const void *x, const void *w, void *y,
+                                       const rapt_linear_options *options,
+                                       const rapt_linear_batch_options *batch, void *workspace,
+                                       size_t workspace_size);
+/** The tasks of all products as one list, without a barrier, as rapt_linear_tasks(). Where a dimension repeats w and the
+ * bias, and x, y and add go on without gaps, its products are one layer with more rows. */
+RAPT_API rapt_status rapt_linear_batch_tasks(const rapt_linear_options *options,
+                                             const rapt_linear_batch_options *batch, size_t *tasks);
+/** Computes the tasks first to last - 1 of rapt_linear_batch_tasks(). Every thread needs a workspace, and every split gives
+ * the same bits. An empty run (first = last) checks the arguments and writes nothing. */
+RAPT_API rapt_status rapt_linear_batch_run(const void *x, const void *w, void *y,
+                                           const rapt_linear_options *options,
+                                           const rapt_linear_batch_options *batch, size_t first, size_t last,
+                                           void *workspace, size_t workspace_size);
 
 /** Stores the bytes of the whole layer's packed weights. The arrays of quantized weights in the options must be those
  * for rapt_linear_pack(): a null pointer says that the layer has no such array. What the others point to is not looked
@@ -1489,20 +2335,33 @@ RAPT_API rapt_status rapt_linear_packed_rows(const void *packed, size_t packed_s
                                              size_t count, const rapt_linear_options *options, void *y,
                                              rapt_type y_type, ptrdiff_t y_stride /* 0: in_features */);
 
-/** How files hold 4-bit integers in words of 32 bits. N is out_features; nibble 0 has the lowest bits. */
+/** How files hold integers in words of 32 bits. N is out_features; the first integer has the lowest bits. Integers are of 4
+ * bits for RAPT_U4, where a format does not name others, and of 8 bits for RAPT_U8. */
 enum rapt_word_format {
-  /** qweight [in_features / 8][N]: 8 inputs of an output. qzeros [groups][N / 8] has zero - 1. */
+  /** qweight [in_features / 8][N]: 8 inputs of an output. qzeros [groups][N / 8] has zero - 1. For RAPT_U8, words have 4
+   * integers: qweight [in_features / 4][N], qzeros [groups][N / 4]. */
   RAPT_WORDS_GPTQ = 0,
   RAPT_WORDS_GPTQ_V2, /**< the same, but qzeros has the zero */
-  RAPT_WORDS_AWQ /**< qweight [in_features][N / 8], qzeros [groups][N / 8]: nibbles have outputs 0 2 4 6 1 3 5 7 */
+  /** qweight [in_features][N / 8], qzeros [groups][N / 8]: nibbles have outputs 0 2 4 6 1 3 5 7. Not for RAPT_U8. */
+  RAPT_WORDS_AWQ,
+  /** GPTQ of 2 bits, for RAPT_U4: qweight [in_features / 16][N], qzeros [groups][N / 16] has zero - 1. */
+  RAPT_WORDS_GPTQ_2BIT,
+  RAPT_WORDS_GPTQ_V2_2BIT, /**< the same, but qzeros has the zero */
+  /** GPTQ of 3 bits, for RAPT_U4: qweight [in_features / 32 * 3][N], qzeros [groups][N / 32 * 3] has zero - 1. Three words
+   * are 96 bits, of which integer i has those from 3 i on. */
+  RAPT_WORDS_GPTQ_3BIT,
+  RAPT_WORDS_GPTQ_V2_3BIT /**< the same, but qzeros has the zero */
 };
 typedef enum rapt_word_format rapt_word_format;
 
 /** Packs weights as files of GPTQ and AWQ have them, without a transposition: the result is that of
  * rapt_linear_pack() for the same integers, scales and zeros. Scales are [groups][out_features] of w_scale_type.
- * The options are the layer's, with RAPT_U4, and null pointers of arrays; format is one of rapt_word_format.
- * packed_size is at least what rapt_linear_packed_length() says for options in which w_scales and w_zeros are set.
- * in_features and out_features are multiples of 8, else RAPT_BAD_SHAPE.
+ * The options are the layer's, with RAPT_U4 or RAPT_U8, and null pointers of arrays; format is one of rapt_word_format
+ * that goes with the type, else RAPT_BAD_TYPE. Integers of 2 and 3 bits become the same numbers of RAPT_U4, and so take
+ * 4 bits each. packed_size is at least what rapt_linear_packed_length() says for options in which w_scales and w_zeros
+ * are set. in_features and out_features are multiples of 16, 32, 8 or 4 with integers of 2, 3, 4 or 8 bits, else
+ * RAPT_BAD_SHAPE. Where RAPT_WORDS_GPTQ of 8 bits has 255 in qzeros, the zero would be 256: RAPT_BAD_W_ZEROS, and
+ * nothing is written.
  *
  * g_idx [in_features] has the group of each input, and may be null: k / scale_group. If it is out of order
  * (desc_act), inputs are sorted by it: input k of the packed layer is input order[k] of the file, so x must have
@@ -1531,15 +2390,176 @@ RAPT_API rapt_status rapt_quantize_rows(const void *x, rapt_type x_type, ptrdiff
                                         float *scales);
 
 /** Turns integers into numbers: y = float(q - zero) * scale + offset. Each operation is rounded to f32, and the result
- * then to the type of y: f32, f16 or bf16. q has RAPT_I8, RAPT_I4 or RAPT_U4. scales (null: 1), zeros
- * (RAPT_U4; null: 8) and offsets (null: none is added) have [rows][groups]. Scales and offsets have scale_type: f32
- * (0 too), f16 or bf16. It is 0 without both, else RAPT_BAD_W_SCALES. With a codebook (RAPT_U4, without zeros),
- * codebook[q] takes the place of float(q - zero). `group` adjacent inputs of a row share a scale, the last of them may be
- * fewer; 0: the row. Arrays must not overlap. */
+ * then to the type of y: f32, f16 or bf16. q has RAPT_I8, RAPT_I4, RAPT_U4 or RAPT_U8. scales (null: 1), zeros
+ * (RAPT_U4, null: 8; RAPT_U8, null: 128) and offsets (null: none is added) have [rows][groups]. Scales and offsets have
+ * scale_type: f32 (0 too), f16 or bf16. It is 0 without both, else RAPT_BAD_W_SCALES. With a codebook (RAPT_U4, without
+ * zeros), codebook[q] takes the place of float(q - zero). `group` adjacent inputs of a row share a scale, the last of
+ * them may be fewer; 0: the row. Arrays must not overlap.
+ *
+ * q may also have a type from RAPT_Q8_0 to RAPT_NVFP4. Then a row is inputs / n blocks of n inputs as in a GGUF file,
+ * without gaps, and y has the numbers that rapt_linear_packed_rows() gives for the same blocks. inputs must be a
+ * multiple of n, else it is RAPT_BAD_SHAPE. `group` is the scale_group of the type's table, or 0, which means the same.
+ * The arrays are null, and scale_type is 0: a block has its scales in it. Else the errors are those of rapt_linear_pack(). */
 RAPT_API rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_t rows, size_t inputs,
                                           size_t group, const void *scales, const uint8_t *zeros,
                                           const void *offsets, rapt_type scale_type, const float *codebook,
                                           void *y, rapt_type y_type, ptrdiff_t y_stride /* 0: inputs */);
+
+/** \} */
+
+/* ---- convolutions ------------------------------------------------------------------------------------- */
+/** \defgroup convolutions Convolutions
+ * Of one to three dimensions, with strides, dilation, groups and padding, and their gradients. The gradient of x is the
+ * transposed convolution.
+ * \{ */
+
+/** What rapt_convolution() computes. */
+enum rapt_convolution_result {
+  RAPT_CONVOLUTION_Y = 0, /**< y = x * w + bias */
+  RAPT_CONVOLUTION_DX,    /**< the gradient of x, which is the transposed convolution of dy, + bias */
+  RAPT_CONVOLUTION_DW     /**< the gradient of w */
+};
+typedef enum rapt_convolution_result rapt_convolution_result;
+
+/** The most dimensions of positions. */
+#define RAPT_MAX_CONVOLVED 3
+
+/** A convolution of x [batch][in_channels][in_size] with w [out_channels][in_channels / groups][taps] to y
+ * [batch][out_channels][positions], as torch.nn.functional.conv1d, conv2d and conv3d. Everything but size, dims, the shape
+ * and taps may be 0. An entry at or beyond `dims` must be 0. */
+typedef struct rapt_convolution_options {
+  size_t size;         /**< sizeof(rapt_convolution_options) */
+  rapt_type type;      /**< of x, w and y: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
+  int result;          /**< one of rapt_convolution_result */
+  size_t dims;         /**< of positions: 1 to RAPT_MAX_CONVOLVED */
+  size_t batch;        /**< of x and y */
+  size_t in_channels;  /**< of x; a multiple of groups; not 0 */
+  size_t out_channels; /**< of y; a multiple of groups */
+  size_t groups;       /**< 0: 1. in_channels: depthwise */
+  size_t in_size[RAPT_MAX_CONVOLVED];    /**< of x, outermost dimension first, as all lists of dimensions */
+  size_t taps[RAPT_MAX_CONVOLVED];       /**< of w; not 0 */
+  size_t stride[RAPT_MAX_CONVOLVED];     /**< elements of x from one position of y to the next; 0: 1 */
+  size_t dilation[RAPT_MAX_CONVOLVED];   /**< elements of x from one tap to the next; 0: 1 */
+  size_t pad_before[RAPT_MAX_CONVOLVED]; /**< elements of padding before x */
+  size_t pad_after[RAPT_MAX_CONVOLVED];  /**< elements of padding behind x */
+  /** Of x, and of dx: of batch, channel and each dimension. All 0: contiguous. Otherwise each that is longer than 1 has a
+   * positive one, or RAPT_REPEAT, which dx does not take. Channels may be last. */
+  ptrdiff_t x_strides[2 + RAPT_MAX_CONVOLVED];
+  ptrdiff_t y_strides[2 + RAPT_MAX_CONVOLVED]; /**< of y, which takes no RAPT_REPEAT, and of dy */
+  int packed_w; /**< if not 0, w has the layout of rapt_linear_pack(); only RAPT_CONVOLUTION_Y without groups */
+  rapt_type w_type; /**< of packed w: `type` (0: `type`), or quantized as in rapt_linear(), see below */
+  int arithmetic; /**< with quantized weights RAPT_ARITHMETIC_I8, or RAPT_ARITHMETIC_F32 (0: that); else 0 */
+  /** Of the arithmetic type, or null: one for each channel of the result. Not for RAPT_CONVOLUTION_DW. */
+  const void *bias;
+  size_t scale_group; /**< of quantized weights, as in rapt_linear_options */
+  size_t x_group;     /**< of RAPT_ARITHMETIC_I8, as in rapt_linear_options */
+} rapt_convolution_options;
+
+/** Everything else zero. */
+#define RAPT_CONVOLUTION_OPTIONS_INIT                                                                    \
+  {                                                                                                      \
+    sizeof(rapt_convolution_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}, {0}, {0}, {0}, \
+        {0}, {0}, 0, RAPT_TYPE_DEFAULT, 0, NULL, 0, 0                                                    \
+  }
+
+/** Computes a convolution or its gradient. RAPT_BAD_X, _W and _Y are a null pointer a, b and out. The arrays are
+ *
+ * ~~~
+ *   result              a    b    out
+ *   RAPT_CONVOLUTION_Y    x    w    y
+ *   RAPT_CONVOLUTION_DX   dy   w    dx
+ *   RAPT_CONVOLUTION_DW   x    dy   dw
+ * ~~~
+ *
+ * Dimension d of y has (in_size + pad_before + pad_after - (taps - 1) dilation - 1) / stride + 1 positions, rounded down. Tap
+ * j of position i reads element i * stride + j * dilation - pad_before of x. w and dw are contiguous.
+ *
+ * Sums. An output is the sum of rapt_linear() in RAPT_ARITHMETIC_F32 over these products, in this order for every layout:
+ *
+ * ~~~
+ *   Y    x w    over [channels of the group][taps], taps in row-major order
+ *   DX   dy w   over [output channels of the group][taps that meet the element], taps in row-major order
+ *   DW   x dy   over [batch][positions], positions in row-major order
+ * ~~~
+ *
+ * A tap meets an element of x if some position, inside y or not, reads the element through it: with strides of 1 all taps do.
+ * Products with padding, or with a position outside y, count as +0 * +0: an infinite weight does no harm there. So a
+ * 1x1 convolution has the bits of rapt_linear(), with w [out_channels][in_channels]; DX and DW have those of its gradients.
+ * Then the bias is added. Elements of 16 bits are widened, computed as f32, and rounded once.
+ *
+ * Nothing else changes a bit: not the batch, the strides, packing, tasks or the instruction set.
+ *
+ * Packed w is what rapt_linear_pack() makes for x_type, w_type and y_type of `type`, RAPT_ARITHMETIC_F32, in_features of
+ * in_channels * taps and the same out_features.
+ *
+ * Packed w may also be quantized: w_type is its type, from RAPT_I8 on, and it was packed for x_type of RAPT_F32 and the same
+ * scale_group. Scales, zeros, offsets and codebook are those that were packed. An output then has the bits of rapt_linear()
+ * for the same weights, arithmetic and x_group, where a row of x is the patch that the output reads, [in_channels][taps] in
+ * f32 with +0 in the place of padding. So RAPT_ARITHMETIC_I8 rounds each patch by itself. The type is not f64.
+ *
+ * Special values: a NaN or an infinity touches only outputs whose sums have it. Products of 0 and infinity are NaN. An
+ * infinite scale of quantized weights meets padding as any 0.
+ *
+ * Accuracy: as rapt_linear(), with in_features the number of products. The transposed convolution of PyTorch is DX with
+ * in_size = (positions - 1) stride - pads + (taps - 1) dilation + 1 + output_padding.
+ *
+ * `out` must overlap nothing. RAPT_BAD_SHAPE: a tap count or in_channels is 0, or the taps reach beyond the padded x. Results
+ * without elements succeed, and look at no array. A result of no products, such as dw of an empty batch, is +0 and the bias.
+ * The workspace has rapt_convolution_workspace() bytes, at any alignment, and overlaps nothing. */
+RAPT_API rapt_status rapt_convolution(const void *a, const void *b, void *out,
+                                      const rapt_convolution_options *options, void *workspace,
+                                      size_t workspace_size);
+/** Stores the number of positions of y in each of options->dims dimensions. */
+RAPT_API rapt_status rapt_convolution_positions(const rapt_convolution_options *options, size_t *positions);
+/** Stores the bytes of workspace per call. */
+RAPT_API rapt_status rapt_convolution_workspace(const rapt_convolution_options *options, size_t *bytes);
+/** The same work as numbered tasks, for any pool of threads, as rapt_linear_tasks(): every thread needs a workspace, and every
+ * split gives the same bits. Tasks that follow each other share what is copied. */
+RAPT_API rapt_status rapt_convolution_tasks(const rapt_convolution_options *options, size_t *tasks);
+/** Computes the tasks first to last - 1 of rapt_convolution_tasks(). */
+RAPT_API rapt_status rapt_convolution_run(const void *a, const void *b, void *out,
+                                          const rapt_convolution_options *options, size_t first, size_t last,
+                                          void *workspace, size_t workspace_size);
+
+/** The most taps of rapt_causal_convolution(). */
+#define RAPT_MAX_CAUSAL_TAPS 16
+
+/** Everything but size, batch, tokens, channels and taps may be 0. */
+typedef struct rapt_causal_convolution_options {
+  size_t size;        /**< sizeof(rapt_causal_convolution_options) */
+  rapt_type type;     /**< of all arrays but bias: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
+  int silu;           /**< if not 0, y is what rapt_silu_f32() and so on make of the sums */
+  size_t batch;       /**< sequences */
+  size_t tokens;      /**< of a sequence */
+  size_t channels;    /**< elements of a token */
+  size_t taps;        /**< 1 to RAPT_MAX_CAUSAL_TAPS */
+  ptrdiff_t x_stride; /**< of tokens in x; 0: channels; at least that, unless there is only one */
+  ptrdiff_t x_batch_stride; /**< of sequences in x; 0: tokens * x_stride; at least the length of a sequence */
+  ptrdiff_t y_stride;       /**< of tokens in y; 0: channels; at least that, unless there is only one */
+  ptrdiff_t y_batch_stride; /**< of sequences in y; 0: tokens * y_stride; at least the length of a sequence */
+  ptrdiff_t
+      state_stride; /**< of tokens in state; 0: channels; at least that. A sequence has taps - 1 of them */
+  ptrdiff_t w_strides[2]; /**< of channels and taps; both 0: {taps, 1}. {1, channels} spares decode a copy */
+  const void *bias;       /**< [channels] of the arithmetic type, or null */
+} rapt_causal_convolution_options;
+
+/** Everything else zero. */
+#define RAPT_CAUSAL_CONVOLUTION_OPTIONS_INIT \
+  { sizeof(rapt_causal_convolution_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0}, NULL }
+
+/** The short convolution of Mamba, Qwen3-Next and LFM2: a token of y is the sum over the taps of the last tokens of x and their
+ * weights, the newest with the last tap, for each channel alone. x and y are [batch][tokens][channels].
+ *
+ * state [batch][taps - 1][channels] holds the tokens before x, oldest first, and gets the last ones: so a sequence has the same
+ * bits at once, in chunks and token by token. Without a state, which is null, there are none: such taps are left out.
+ *
+ * A sum has the order and the bits of rapt_convolution() with groups = channels and taps - 1 elements of padding before. Zeros in
+ * the state are that padding where weights are finite. Elements of 16 bits are widened, computed as f32, and rounded before SiLU,
+ * which rounds again. Threads may share sequences by pointers, and channels too: w and bias then begin at a part's first channel.
+ *
+ * Accuracy: of the sum as rapt_linear() with in_features taps, and of SiLU as rapt_silu_f32(). y and state overlap nothing. */
+RAPT_API rapt_status rapt_causal_convolution(const void *x, const void *w, void *state, void *y,
+                                             const rapt_causal_convolution_options *options);
 
 /** \} */
 
@@ -1649,6 +2669,55 @@ typedef struct rapt_expert_sum_options {
  * (f64: 2^-1074), where S is the sum of |weights[s] x[s]| and |add|, if nothing overflows. NaN and infinities touch
  * only their own element, but for those of weights: they touch their token. y must overlap nothing but add. */
 RAPT_API rapt_status rapt_expert_sum(const void *x, void *y, const rapt_expert_sum_options *options);
+
+/** \} */
+
+/* ---- embedding bags ------------------------------------------------------------------------------------ */
+/** \defgroup embedding_bags Embedding bags
+ * \{ */
+
+/** What becomes of the rows of a bag, t from the first index to the last, in the arithmetic type. */
+enum rapt_bag_operation {
+  RAPT_BAG_SUM = 0, /**< t = +0; t = t + x, or with weights t + weight x, where the product is rounded too */
+  RAPT_BAG_MEAN,    /**< the sum / the number of rows, rounded once more */
+  RAPT_BAG_MAX      /**< t = x where x is above t, or where x is the first NaN */
+};
+typedef enum rapt_bag_operation rapt_bag_operation;
+
+/** Rows of a table that are picked by index and reduced in bags, as torch.nn.functional.embedding_bag. */
+typedef struct rapt_embedding_bag_options {
+  size_t size;        /**< sizeof(rapt_embedding_bag_options) */
+  rapt_type type;     /**< of w and y: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
+  int operation;      /**< one of rapt_bag_operation */
+  size_t rows;        /**< of w */
+  size_t cols;        /**< elements of a row */
+  size_t bags;        /**< rows of y */
+  ptrdiff_t w_stride; /**< of rows; 0: cols; at least that, unless there is only one row */
+  ptrdiff_t y_stride; /**< of rows; 0: cols; at least that, unless there is only one row */
+  /** [bags + 1]: ascending, from 0 on. Bag b has the indices offsets[b] to offsets[b + 1] - 1. */
+  const size_t *offsets;
+  const void
+      *weights; /**< RAPT_BAG_SUM: one for each index, of the arithmetic type; null: the rows as they are */
+} rapt_embedding_bag_options;
+
+/** Everything else zero. */
+#define RAPT_EMBEDDING_BAG_OPTIONS_INIT \
+  { sizeof(rapt_embedding_bag_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, NULL, NULL }
+
+/** Row b of y is the sum, mean or maximum of the rows of w that the indices of bag b name, in their order, and is rounded
+ * once to its type. An index of -1 is left out: of a padding, for example. A bag without rows is +0. max_rows, if not
+ * null, is [bags][cols]: the row of w that each maximum is from, the first of equal ones, or -1. It is only for
+ * RAPT_BAG_MAX.
+ *
+ * Bags do not mix, so threads may take any part of them in their own calls. The gradient of w is rapt_index_add()'s, of the
+ * rows of dy, times their weights, or divided by the number of rows.
+ *
+ * |error of a sum before the last rounding| <= (n + 1) u S (2 u S more of a mean) + n 2^-149 (f64: 2^-1074), where n is the
+ * number of rows and S the sum, or mean, of their magnitudes, if nothing overflows. A maximum is exact.
+ * RAPT_BAD_INDICES: an index is below -1 or not below rows. y and max_rows must overlap nothing. */
+RAPT_API rapt_status rapt_embedding_bag(const void *w, const int64_t *indices, void *y,
+                                        int64_t *max_rows /* or null */,
+                                        const rapt_embedding_bag_options *options);
 
 /** \} */
 

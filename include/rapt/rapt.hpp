@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <ranges>
 #include <span>
 #include <type_traits>
@@ -68,6 +69,9 @@ namespace detail {
 
 template <class T, class... Types>
 concept OneOf = (std::same_as<T, Types> || ...);
+
+template <class T>
+using Arithmetic = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 // Return the elements as rapt.h's type.
 inline rapt_f16 *bits(f16 *elements) { return reinterpret_cast<rapt_f16 *>(elements); }
@@ -284,7 +288,7 @@ inline void gelu_tanh(std::span<const bf16> x, std::span<bf16> y) {
   rapt_gelu_tanh_bf16(detail::bits(x.data()), detail::bits(y.data()), x.size());
 }
 
-/// dx[i] = dy[i] * silu'(x[i]), as rapt_silu_backward_f32(), for float and double.
+/// dx[i] = dy[i] * silu'(x[i]), as rapt_silu_backward_f32(), for float, double, f16 and bf16.
 inline void silu_backward(std::span<const float> x, std::span<const float> dy, std::span<float> dx) {
   assert(dy.size() == x.size() && dx.size() >= x.size());
   rapt_silu_backward_f32(x.data(), dy.data(), dx.data(), x.size());
@@ -293,8 +297,16 @@ inline void silu_backward(std::span<const double> x, std::span<const double> dy,
   assert(dy.size() == x.size() && dx.size() >= x.size());
   rapt_silu_backward_f64(x.data(), dy.data(), dx.data(), x.size());
 }
+inline void silu_backward(std::span<const f16> x, std::span<const f16> dy, std::span<f16> dx) {
+  assert(dy.size() == x.size() && dx.size() >= x.size());
+  rapt_silu_backward_f16(detail::bits(x.data()), detail::bits(dy.data()), detail::bits(dx.data()), x.size());
+}
+inline void silu_backward(std::span<const bf16> x, std::span<const bf16> dy, std::span<bf16> dx) {
+  assert(dy.size() == x.size() && dx.size() >= x.size());
+  rapt_silu_backward_bf16(detail::bits(x.data()), detail::bits(dy.data()), detail::bits(dx.data()), x.size());
+}
 
-/// dx[i] = dy[i] * gelu'(x[i]), as rapt_gelu_backward_f32(), for float and double.
+/// dx[i] = dy[i] * gelu'(x[i]), as rapt_gelu_backward_f32(), for float, double, f16 and bf16.
 inline void gelu_backward(std::span<const float> x, std::span<const float> dy, std::span<float> dx) {
   assert(dy.size() == x.size() && dx.size() >= x.size());
   rapt_gelu_backward_f32(x.data(), dy.data(), dx.data(), x.size());
@@ -303,8 +315,16 @@ inline void gelu_backward(std::span<const double> x, std::span<const double> dy,
   assert(dy.size() == x.size() && dx.size() >= x.size());
   rapt_gelu_backward_f64(x.data(), dy.data(), dx.data(), x.size());
 }
+inline void gelu_backward(std::span<const f16> x, std::span<const f16> dy, std::span<f16> dx) {
+  assert(dy.size() == x.size() && dx.size() >= x.size());
+  rapt_gelu_backward_f16(detail::bits(x.data()), detail::bits(dy.data()), detail::bits(dx.data()), x.size());
+}
+inline void gelu_backward(std::span<const bf16> x, std::span<const bf16> dy, std::span<bf16> dx) {
+  assert(dy.size() == x.size() && dx.size() >= x.size());
+  rapt_gelu_backward_bf16(detail::bits(x.data()), detail::bits(dy.data()), detail::bits(dx.data()), x.size());
+}
 
-/// dx[i] = dy[i] * gelu_tanh'(x[i]), as rapt_gelu_tanh_backward_f32(), for float and double.
+/// dx[i] = dy[i] * gelu_tanh'(x[i]), as rapt_gelu_tanh_backward_f32(), for float, double, f16 and bf16.
 inline void gelu_tanh_backward(std::span<const float> x, std::span<const float> dy, std::span<float> dx) {
   assert(dy.size() == x.size() && dx.size() >= x.size());
   rapt_gelu_tanh_backward_f32(x.data(), dy.data(), dx.data(), x.size());
@@ -312,6 +332,16 @@ inline void gelu_tanh_backward(std::span<const float> x, std::span<const float> 
 inline void gelu_tanh_backward(std::span<const double> x, std::span<const double> dy, std::span<double> dx) {
   assert(dy.size() == x.size() && dx.size() >= x.size());
   rapt_gelu_tanh_backward_f64(x.data(), dy.data(), dx.data(), x.size());
+}
+inline void gelu_tanh_backward(std::span<const f16> x, std::span<const f16> dy, std::span<f16> dx) {
+  assert(dy.size() == x.size() && dx.size() >= x.size());
+  rapt_gelu_tanh_backward_f16(detail::bits(x.data()), detail::bits(dy.data()), detail::bits(dx.data()),
+                              x.size());
+}
+inline void gelu_tanh_backward(std::span<const bf16> x, std::span<const bf16> dy, std::span<bf16> dx) {
+  assert(dy.size() == x.size() && dx.size() >= x.size());
+  rapt_gelu_tanh_backward_bf16(detail::bits(x.data()), detail::bits(dy.data()), detail::bits(dx.data()),
+                               x.size());
 }
 
 /// Returns the index of the first of the largest elements, as rapt_argmax_f32(). Elements are float, double,
@@ -380,18 +410,48 @@ rapt_status logsumexp(Rows<const std::type_identity_t<T> > x, std::span<std::typ
   }
 }
 
-/// dx = the gradient of softmax(scale * x) from its output y, as rapt_softmax_backward_f32(), for float and double.
-template <detail::OneOf<float, double> T>
+/// dx = the gradient of softmax(scale * x) from its output y, as rapt_softmax_backward_f32(), for float, double, f16
+/// and bf16.
+template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status softmax_backward(Rows<const std::type_identity_t<T> > y, Rows<const std::type_identity_t<T> > dy,
-                             Rows<std::type_identity_t<T> > dx, std::type_identity_t<T> scale = 1) {
+                             Rows<std::type_identity_t<T> > dx, detail::Arithmetic<T> scale = 1) {
   if (y.rows != dx.rows || y.cols != dx.cols || dy.rows != dx.rows || dy.cols != dx.cols)
     return RAPT_BAD_SIZE;
   if constexpr (std::is_same_v<T, float>) {
     return rapt_softmax_backward_f32(y.data, y.stride, dy.data, dy.stride, dx.data, dx.stride, y.rows, y.cols,
                                      scale);
-  } else {
+  } else if constexpr (std::is_same_v<T, double>) {
     return rapt_softmax_backward_f64(y.data, y.stride, dy.data, dy.stride, dx.data, dx.stride, y.rows, y.cols,
                                      scale);
+  } else if constexpr (std::is_same_v<T, f16>) {
+    return rapt_softmax_backward_f16(detail::bits(y.data), y.stride, detail::bits(dy.data), dy.stride,
+                                     detail::bits(dx.data), dx.stride, y.rows, y.cols, scale);
+  } else {
+    return rapt_softmax_backward_bf16(detail::bits(y.data), y.stride, detail::bits(dy.data), dy.stride,
+                                      detail::bits(dx.data), dx.stride, y.rows, y.cols, scale);
+  }
+}
+
+/// dx = the gradient of log_softmax(scale * x) from its output y, as rapt_log_softmax_backward_f32(), for float, double, f16
+/// and bf16.
+template <detail::OneOf<float, double, f16, bf16> T>
+rapt_status log_softmax_backward(Rows<const std::type_identity_t<T> > y,
+                                 Rows<const std::type_identity_t<T> > dy, Rows<std::type_identity_t<T> > dx,
+                                 detail::Arithmetic<T> scale = 1) {
+  if (y.rows != dx.rows || y.cols != dx.cols || dy.rows != dx.rows || dy.cols != dx.cols)
+    return RAPT_BAD_SIZE;
+  if constexpr (std::is_same_v<T, float>) {
+    return rapt_log_softmax_backward_f32(y.data, y.stride, dy.data, dy.stride, dx.data, dx.stride, y.rows,
+                                         y.cols, scale);
+  } else if constexpr (std::is_same_v<T, double>) {
+    return rapt_log_softmax_backward_f64(y.data, y.stride, dy.data, dy.stride, dx.data, dx.stride, y.rows,
+                                         y.cols, scale);
+  } else if constexpr (std::is_same_v<T, f16>) {
+    return rapt_log_softmax_backward_f16(detail::bits(y.data), y.stride, detail::bits(dy.data), dy.stride,
+                                         detail::bits(dx.data), dx.stride, y.rows, y.cols, scale);
+  } else {
+    return rapt_log_softmax_backward_bf16(detail::bits(y.data), y.stride, detail::bits(dy.data), dy.stride,
+                                          detail::bits(dx.data), dx.stride, y.rows, y.cols, scale);
   }
 }
 
@@ -597,8 +657,8 @@ rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attentio
 /// Returns RAPT_LINEAR_OPTIONS_INIT: a plain linear layer.
 inline rapt_linear_options linear_options() { return RAPT_LINEAR_OPTIONS_INIT; }
 
-/// Weights are a range of elements, or of std::byte for packed weights, those of 4 bits and blocks of a file. The
-/// options name the type of weights in bytes.
+/// Weights are a range of elements, or of std::byte for packed weights, those of 4 bits, RAPT_U8, numbers of 8 bits and
+/// blocks of a file. The options name the type of weights in bytes.
 template <class Range>
 concept Weights = Elements<Range> ||(std::ranges::contiguous_range<Range> &&std::ranges::sized_range<Range>
                                          &&std::is_same_v<std::ranges::range_value_t<Range>, std::byte>);
@@ -659,6 +719,7 @@ constexpr Block block_of(rapt_type type) {
       return {64, 36};
     case RAPT_F8_E4M3:
     case RAPT_F8_E5M2:
+    case RAPT_U8:
       return {1, 1};
   }
   return {1, 1};  // of a number that is no type, which the library refuses
@@ -669,6 +730,13 @@ inline bool covers_weights(const rapt_linear_options &o, std::size_t rows, std::
   const Block block = block_of(o.w_type != RAPT_TYPE_DEFAULT ? o.w_type : o.x_type);
   const std::size_t blocks = o.in_features / block.inputs + (o.in_features % block.inputs != 0);
   return blocks == 0 || bytes / block.bytes / blocks >= rows;
+}
+
+// Returns the bits of integers in words of 32 bits.
+constexpr std::size_t bits_in_words(rapt_type type, rapt_word_format format) {
+  if (format == RAPT_WORDS_GPTQ_2BIT || format == RAPT_WORDS_GPTQ_V2_2BIT) return 2;
+  if (format == RAPT_WORDS_GPTQ_3BIT || format == RAPT_WORDS_GPTQ_V2_3BIT) return 3;
+  return type == RAPT_U8 ? 8 : 4;
 }
 
 // PackedElement is void for bytes, which name no type.
@@ -791,7 +859,9 @@ rapt_status linear_pack_words(std::span<const std::int32_t> qweight, std::span<c
   const auto covers = [](std::size_t size, std::size_t rows, std::size_t row) {
     return rows == 0 || row == 0 || size / row >= rows;
   };
-  if (!covers(qweight.size(), inputs / 8, outputs) || !covers(qzeros.size(), groups, outputs / 8) ||
+  const std::size_t bits = detail::bits_in_words(options.w_type, format);
+  if (!covers(qweight.size(), inputs / 32 * bits + inputs % 32 * bits / 32, outputs) ||
+      !covers(qzeros.size(), groups, outputs / 32 * bits + outputs % 32 * bits / 32) ||
       !covers(std::ranges::size(scales), groups, outputs) || (!g_idx.empty() && g_idx.size() < inputs) ||
       (!order.empty() && order.size() < inputs)) {
     return RAPT_BAD_SIZE;
@@ -809,6 +879,20 @@ rapt_status linear_packed_rows(std::span<const std::byte> packed, std::span<cons
   if (y.rows != outputs.size() || y.cols != options.in_features) return RAPT_BAD_SIZE;
   return rapt_linear_packed_rows(packed.data(), packed.size(), outputs.data(), outputs.size(), &options,
                                  y.data, detail::type_of<Y>, y.stride);
+}
+
+/// Sets the rows of `y` to the numbers of blocks of a file, as rapt_dequantize_rows(). Returns RAPT_BAD_SIZE unless
+/// `blocks` has exactly these rows, and RAPT_BAD_TYPE for other types.
+template <Element Y>
+rapt_status dequantize_blocks(std::span<const std::byte> blocks, rapt_type type, Rows<Y> y) {
+  const detail::Block block = detail::block_of(type);
+  if (block.inputs < 32) return RAPT_BAD_TYPE;
+  const std::size_t in_row = y.cols / block.inputs * block.bytes;
+  if (y.cols % block.inputs == 0 &&
+      (in_row == 0 ? !blocks.empty() : blocks.size() % in_row != 0 || blocks.size() / in_row != y.rows))
+    return RAPT_BAD_SIZE;
+  return rapt_dequantize_rows(blocks.data(), type, y.rows, y.cols, 0, nullptr, nullptr, nullptr,
+                              RAPT_TYPE_DEFAULT, nullptr, y.data, detail::type_of<Y>, y.stride);
 }
 
 /// y = x W^T + bias, as rapt_linear(). The workspace has linear_workspace() bytes.
@@ -829,6 +913,107 @@ rapt_status linear_run(const X &x, const W &w, Y &&y, rapt_linear_options option
   if (status != RAPT_OK) return status;
   return rapt_linear_run(std::ranges::data(x), std::ranges::data(w), std::ranges::data(y), &options, first,
                          last, workspace.data(), workspace.size());
+}
+
+/// Returns RAPT_LINEAR_BATCH_OPTIONS_INIT: no dimensions.
+inline rapt_linear_batch_options linear_batch_options() { return RAPT_LINEAR_BATCH_OPTIONS_INIT; }
+
+namespace detail {
+
+// Returns whether `size` elements hold a matrix for each index of a batch. Strides of 0 are those without gaps.
+inline bool covers_batch(const rapt_linear_batch_options &batch, const std::ptrdiff_t *strides,
+                         std::size_t size, std::size_t rows, std::size_t columns,
+                         rapt_matrix_strides matrix) {
+  std::size_t shape[RAPT_MAX_BATCH_DIMS + 2], steps[RAPT_MAX_BATCH_DIMS + 2], dims = batch.dims, last = 0;
+  if (dims == 0 || dims > RAPT_MAX_BATCH_DIMS) return true;  // the library refuses it
+  bool has_none = true;
+  const auto step = [](std::ptrdiff_t stride) {
+    return stride == RAPT_REPEAT || stride < 0 ? 0 : static_cast<std::size_t>(stride);
+  };
+  for (std::size_t d = 0; d < dims; ++d) {
+    shape[d] = batch.shape[d], steps[d] = step(strides[d]);
+    has_none = has_none && strides[d] == 0;
+  }
+  const bool is_dense = matrix.row == 0 && matrix.column == 0;
+  shape[dims] = rows, shape[dims + 1] = columns;
+  steps[dims] = is_dense ? columns : step(matrix.row), steps[dims + 1] = is_dense ? 1 : step(matrix.column);
+  for (std::size_t d = 0; d < dims + 2; ++d) {
+    if (shape[d] == 0) return true;
+  }
+  if (has_none && rows > size / columns) return false;
+  for (std::size_t d = dims, elements = rows * columns; has_none && d-- > 0; elements *= shape[d]) {
+    steps[d] = elements;
+    if (shape[d] > size / elements) return false;
+  }
+  for (std::size_t d = 0; d < dims + 2; ++d) {
+    if (shape[d] > 1 && steps[d] > 0 && shape[d] - 1 > size / steps[d]) return false;
+    last += (shape[d] - 1) * steps[d];
+    if (last >= size) return false;
+  }
+  return size > 0;
+}
+
+template <class X, class W, class Y>
+rapt_status set_linear_batch(rapt_linear_options &o, const rapt_linear_batch_options &batch, const X &x,
+                             const W &w, const Y &y) {
+  using std::ranges::range_value_t;
+  if (!set_type<range_value_t<X> >(o.x_type) || !set_type<range_value_t<W> >(o.w_type) ||
+      !set_type<range_value_t<Y> >(o.y_type)) {
+    return RAPT_BAD_TYPE;
+  }
+  const rapt_matrix_strides of_y{o.y_stride, o.y_stride == 0 ? 0 : 1};
+  const bool fit =
+      covers_batch(batch, batch.x_strides, std::ranges::size(x), o.rows, o.in_features, o.x_strides) &&
+      covers_batch(batch, batch.w_strides, std::ranges::size(w), o.out_features, o.in_features,
+                   o.w_strides) &&
+      covers_batch(batch, batch.y_strides, std::ranges::size(y), o.rows, o.out_features, of_y);
+  return fit ? RAPT_OK : RAPT_BAD_SIZE;
+}
+
+// Returns what a function of the C interface says of a batch, or 0 if the options are not valid.
+template <class X, class W>
+std::size_t of_batch(rapt_status (*of)(const rapt_linear_options *, const rapt_linear_batch_options *,
+                                       std::size_t *),
+                     rapt_linear_options options, const rapt_linear_batch_options &batch) {
+  std::size_t answer = 0;
+  if (set_type<X>(options.x_type) && set_type<W>(options.w_type)) (void)of(&options, &batch, &answer);
+  return answer;
+}
+
+}  // namespace detail
+
+/// Returns the bytes of workspace of a batch, or 0 if the options are not valid or name other types, as linear_workspace().
+template <Element X, class W = void>
+std::size_t linear_batch_workspace(const rapt_linear_options &options,
+                                   const rapt_linear_batch_options &batch) {
+  return detail::of_batch<X, W>(rapt_linear_batch_workspace, options, batch);
+}
+/// Returns the number of tasks of linear_batch_run(), or 0 if the options are not valid or name other types.
+template <Element X, class W = void>
+std::size_t linear_batch_tasks(const rapt_linear_options &options, const rapt_linear_batch_options &batch) {
+  return detail::of_batch<X, W>(rapt_linear_batch_tasks, options, batch);
+}
+
+/// y[b] = x[b] W[b]^T + bias[b] for each index of the batch, as rapt_linear_batch(). Returns RAPT_BAD_SIZE if a range is
+/// shorter than the options say.
+template <Elements X, Elements W, WritableElements Y>
+rapt_status linear_batch(const X &x, const W &w, Y &&y, rapt_linear_options options,
+                         const rapt_linear_batch_options &batch, std::span<std::byte> workspace) {
+  const rapt_status status = detail::set_linear_batch(options, batch, x, w, y);
+  if (status != RAPT_OK) return status;
+  return rapt_linear_batch(std::ranges::data(x), std::ranges::data(w), std::ranges::data(y), &options, &batch,
+                           workspace.data(), workspace.size());
+}
+
+/// Computes the tasks first to last - 1 of linear_batch(), as rapt_linear_batch_run().
+template <Elements X, Elements W, WritableElements Y>
+rapt_status linear_batch_run(const X &x, const W &w, Y &&y, rapt_linear_options options,
+                             const rapt_linear_batch_options &batch, std::size_t first, std::size_t last,
+                             std::span<std::byte> workspace) {
+  const rapt_status status = detail::set_linear_batch(options, batch, x, w, y);
+  if (status != RAPT_OK) return status;
+  return rapt_linear_batch_run(std::ranges::data(x), std::ranges::data(w), std::ranges::data(y), &options,
+                               &batch, first, last, workspace.data(), workspace.size());
 }
 
 /// \}
@@ -963,6 +1148,559 @@ rapt_status expert_sum(Rows<const std::type_identity_t<T> > x,
 
 /// \}
 
+// ---- cross entropy
+/// \defgroup cpp_cross_entropy Cross entropy
+/// \{
+
+/// The losses of rapt_cross_entropy(), one for each row of logits. The shape is set by the arguments, all else by the options.
+/// Returns RAPT_BAD_SIZE if the shapes do not fit. Elements are float, double, f16 or bf16.
+template <detail::OneOf<float, double, f16, bf16> T>
+rapt_status cross_entropy(Rows<const std::type_identity_t<T> > x, std::span<const std::int64_t> target,
+                          std::span<std::conditional_t<std::is_same_v<T, double>, double, float> > out,
+                          rapt_cross_entropy_options options = RAPT_CROSS_ENTROPY_OPTIONS_INIT) {
+  if (target.size() != x.rows || out.size() != x.rows) return RAPT_BAD_SIZE;
+  options.type = detail::type_of<T>;
+  options.rows = x.rows;
+  options.classes = x.cols;
+  options.x_stride = x.stride;
+  options.target = target.data();
+  return rapt_cross_entropy(x.data, out.data(), &options);
+}
+
+/// The gradient of the logits, as rapt_cross_entropy_backward(): options.lse is that of the losses.
+template <detail::OneOf<float, double, f16, bf16> T>
+rapt_status cross_entropy_backward(Rows<const std::type_identity_t<T> > x,
+                                   std::span<const std::int64_t> target, Rows<std::type_identity_t<T> > dx,
+                                   rapt_cross_entropy_options options) {
+  if (target.size() != x.rows || dx.rows != x.rows || dx.cols != x.cols) return RAPT_BAD_SIZE;
+  options.type = detail::type_of<T>;
+  options.rows = x.rows;
+  options.classes = x.cols;
+  options.x_stride = x.stride;
+  options.dx_stride = dx.stride;
+  options.target = target.data();
+  return rapt_cross_entropy_backward(x.data, dx.data, &options);
+}
+
+/// \}
+
+// ---- reductions
+/// \defgroup cpp_reductions Reductions
+/// The ranges set the types. A range that does not reach to the end of its tensor is RAPT_BAD_SIZE.
+///
+/// ~~~
+///   rapt_reduce_options options = rapt::reduce_options(RAPT_MEAN, {rows, cols});
+///   options.reduced = 1u << 1;  // the mean of each row
+///   rapt_status status = rapt::reduce(x, means, options);
+/// ~~~
+/// \{
+
+/// Returns options that reduce all dimensions of a contiguous tensor of this shape.
+inline rapt_reduce_options reduce_options(rapt_reduction operation,
+                                          std::initializer_list<std::size_t> shape) {
+  rapt_reduce_options options = RAPT_REDUCE_OPTIONS_INIT;
+  options.operation = operation;
+  for (const std::size_t length : shape) {
+    if (options.dims < RAPT_MAX_DIMS) options.shape[options.dims] = length;
+    ++options.dims;
+  }
+  return options;
+}
+
+namespace detail {
+
+// Whether `size` elements reach to the end of a tensor. What rapt_reduce() refuses is left to it.
+inline bool reaches(std::size_t size, std::size_t dims, const std::size_t *shape,
+                    const std::ptrdiff_t *strides) {
+  bool is_contiguous = true;
+  for (std::size_t d = 0; d < dims; ++d) {
+    if (shape[d] == 0) return true;
+    is_contiguous = is_contiguous && strides[d] == 0;
+  }
+  if (size == 0) return false;
+  // Of a contiguous tensor, all that lies in an index of a dimension; else what is left behind the last index.
+  std::size_t left = is_contiguous ? size : size - 1;
+  for (std::size_t d = 0; d < dims; ++d) {
+    if (is_contiguous) {
+      left /= shape[d];
+    } else if (shape[d] > 1 && strides[d] > 0) {
+      const auto stride = static_cast<std::size_t>(strides[d]);
+      if (left / stride < shape[d] - 1) return false;
+      left -= stride * (shape[d] - 1);
+    }
+  }
+  return !is_contiguous || left > 0;
+}
+
+inline rapt_status reduce(const void *x, std::size_t x_size, void *out, std::size_t out_size,
+                          const rapt_reduce_options &options) {
+  if (options.dims <= RAPT_MAX_DIMS) {
+    std::size_t kept[RAPT_MAX_DIMS], count = 0;
+    for (std::size_t d = 0; d < options.dims; ++d) {
+      if (options.reduced != 0 && (options.reduced >> d & 1) == 0) kept[count++] = options.shape[d];
+    }
+    if (!reaches(x_size, options.dims, options.shape, options.x_strides) ||
+        !reaches(out_size, count, kept, options.out_strides)) {
+      return RAPT_BAD_SIZE;
+    }
+  }
+  return rapt_reduce(x, out, &options);
+}
+
+}  // namespace detail
+
+/// Reduces dimensions of x, as rapt_reduce(): sums, means, norms and extremes. The range of out is not that of a mean that
+/// the options name.
+template <Elements X, WritableElements Out>
+rapt_status reduce(const X &x, Out &&out, rapt_reduce_options options) {
+  using std::ranges::range_value_t;
+  if (!detail::set_type<range_value_t<X> >(options.type) ||
+      !detail::set_type<range_value_t<std::remove_reference_t<Out> > >(options.out_type) ||
+      options.operation >= RAPT_ARGMIN) {
+    return RAPT_BAD_TYPE;
+  }
+  return detail::reduce(std::ranges::data(x), std::ranges::size(x), std::ranges::data(out),
+                        std::ranges::size(out), options);
+}
+
+/// Finds indices, as rapt_reduce() with RAPT_ARGMIN or RAPT_ARGMAX.
+template <Elements X>
+rapt_status reduce(const X &x, std::span<std::int64_t> indices, rapt_reduce_options options) {
+  if (!detail::set_type<std::ranges::range_value_t<X> >(options.type) || options.operation < RAPT_ARGMIN)
+    return RAPT_BAD_TYPE;
+  return detail::reduce(std::ranges::data(x), std::ranges::size(x), indices.data(), indices.size(), options);
+}
+
+/// Returns options that scan a contiguous tensor of this shape along a dimension, by RAPT_SUM or RAPT_PRODUCT.
+inline rapt_scan_options scan_options(rapt_reduction operation, std::size_t axis,
+                                      std::initializer_list<std::size_t> shape) {
+  rapt_scan_options options = RAPT_SCAN_OPTIONS_INIT;
+  options.operation = operation;
+  options.axis = axis;
+  for (const std::size_t length : shape) {
+    if (options.dims < RAPT_MAX_DIMS) options.shape[options.dims] = length;
+    ++options.dims;
+  }
+  return options;
+}
+
+/// Cumulative sums and products along options.axis, as rapt_scan(). The ranges set the type.
+template <Elements X, WritableElements Out>
+rapt_status scan(const X &x, Out &&out, rapt_scan_options options) {
+  using std::ranges::range_value_t;
+  if (!detail::set_type<range_value_t<X> >(options.type) ||
+      !detail::set_type<range_value_t<std::remove_reference_t<Out> > >(options.type)) {
+    return RAPT_BAD_TYPE;
+  }
+  if (options.dims <= RAPT_MAX_DIMS &&
+      (!detail::reaches(std::ranges::size(x), options.dims, options.shape, options.x_strides) ||
+       !detail::reaches(std::ranges::size(out), options.dims, options.shape, options.out_strides))) {
+    return RAPT_BAD_SIZE;
+  }
+  return rapt_scan(std::ranges::data(x), std::ranges::data(out), &options);
+}
+
+/// \}
+
+// ---- convolutions
+/// \defgroup cpp_convolutions Convolutions
+/// The ranges set the types. A range that does not cover its array is RAPT_BAD_SIZE. Packed weights may be elements or
+/// std::byte; they are RAPT_BAD_PACKED if they are shorter than they say. Quantized ones are bytes, and w_type is given.
+///
+/// ~~~
+///   rapt_convolution_options options = rapt::convolution_options({height, width}, {3, 3});
+///   options.batch = 1, options.in_channels = 64, options.out_channels = 128;
+///   options.pad_before[0] = options.pad_before[1] = options.pad_after[0] = options.pad_after[1] = 1;
+///   std::vector<std::byte> workspace(rapt::convolution_workspace<float>(options));
+///   rapt_status status = rapt::convolution(x, w, y, options, workspace);
+/// ~~~
+/// \{
+
+/// Returns options with these sizes of x and taps, outermost dimension first.
+inline rapt_convolution_options convolution_options(std::initializer_list<std::size_t> in_size,
+                                                    std::initializer_list<std::size_t> taps) {
+  rapt_convolution_options options = RAPT_CONVOLUTION_OPTIONS_INIT;
+  options.dims = in_size.size() == taps.size() ? in_size.size() : 0;
+  if (options.dims > RAPT_MAX_CONVOLVED) return options;
+  for (std::size_t d = 0; d < options.dims; ++d) {
+    options.in_size[d] = in_size.begin()[d];
+    options.taps[d] = taps.begin()[d];
+  }
+  return options;
+}
+
+namespace detail {
+
+template <class X>
+std::size_t of_convolution(rapt_status (*of)(const rapt_convolution_options *, std::size_t *),
+                           rapt_convolution_options options) {
+  std::size_t answer = 0;
+  if (set_type<X>(options.type)) (void)of(&options, &answer);
+  return answer;
+}
+
+// Whether the arrays reach to the end of what valid options describe.
+inline bool covers_convolution(const rapt_convolution_options &o, std::size_t a, std::size_t b,
+                               std::size_t out) {
+  std::size_t x_shape[2 + RAPT_MAX_CONVOLVED] = {o.batch, o.in_channels},
+                          y_shape[2 + RAPT_MAX_CONVOLVED] = {o.batch, o.out_channels};
+  if (rapt_convolution_positions(&o, y_shape + 2) != RAPT_OK) return true;  // the call says why
+  std::size_t weights = o.in_channels / (o.groups > 0 ? o.groups : 1) * o.out_channels;
+  for (std::size_t d = 0; d < o.dims; ++d) {
+    x_shape[2 + d] = o.in_size[d];
+    weights *= o.taps[d];
+  }
+  const bool is_dx = o.result == RAPT_CONVOLUTION_DX, is_dw = o.result == RAPT_CONVOLUTION_DW;
+  const std::size_t x = is_dx ? out : a, y = is_dx ? a : is_dw ? b : out, w = is_dw ? out : b;
+  return reaches(x, 2 + o.dims, x_shape, o.x_strides) && reaches(y, 2 + o.dims, y_shape, o.y_strides) &&
+         (o.packed_w || w >= weights);
+}
+
+}  // namespace detail
+
+/// Returns the bytes of workspace, or 0 if the options are not valid. E is the type of the arrays.
+template <Element E>
+std::size_t convolution_workspace(const rapt_convolution_options &options) {
+  return detail::of_convolution<E>(rapt_convolution_workspace, options);
+}
+/// Returns the number of tasks of convolution_run().
+template <Element E>
+std::size_t convolution_tasks(const rapt_convolution_options &options) {
+  return detail::of_convolution<E>(rapt_convolution_tasks, options);
+}
+
+/// Computes the tasks [first, last) of a convolution or of a gradient of it, as rapt_convolution_run().
+template <Elements A, Weights B, WritableElements Out>
+rapt_status convolution_run(const A &a, const B &b, Out &&out, rapt_convolution_options options,
+                            std::size_t first, std::size_t last, std::span<std::byte> workspace) {
+  using std::ranges::range_value_t;
+  if (!detail::set_type<range_value_t<A> >(options.type) ||
+      !detail::set_type<detail::PackedElement<range_value_t<B> > >(options.type) ||
+      !detail::set_type<range_value_t<std::remove_reference_t<Out> > >(options.type)) {
+    return RAPT_BAD_TYPE;
+  }
+  if (std::is_same_v<range_value_t<B>, std::byte> && !options.packed_w) return RAPT_BAD_TYPE;
+  const std::size_t bytes_of_b = std::ranges::size(b) * sizeof(range_value_t<B>);
+  if (options.packed_w && std::ranges::size(out) > 0 &&
+      !detail::holds_packed(std::ranges::data(b), bytes_of_b))
+    return RAPT_BAD_PACKED;
+  if (!detail::covers_convolution(options, std::ranges::size(a), std::ranges::size(b),
+                                  std::ranges::size(out)))
+    return RAPT_BAD_SIZE;
+  return rapt_convolution_run(std::ranges::data(a), std::ranges::data(b), std::ranges::data(out), &options,
+                              first, last, workspace.data(), workspace.size());
+}
+/// Computes a convolution or a gradient of it, as rapt_convolution().
+template <Elements A, Weights B, WritableElements Out>
+rapt_status convolution(const A &a, const B &b, Out &&out, const rapt_convolution_options &options,
+                        std::span<std::byte> workspace) {
+  const std::size_t tasks = convolution_tasks<std::ranges::range_value_t<A> >(options);
+  return convolution_run(a, b, out, options, 0, tasks, workspace);
+}
+
+/// The causal depthwise convolution of rapt_causal_convolution(), for one sequence: a row is a token, and w has a row of taps
+/// for each channel, the newest token's last. state has taps - 1 rows, or none. Returns RAPT_BAD_SIZE if the shapes do not fit.
+/// Elements are float, double, f16 or bf16.
+template <detail::OneOf<float, double, f16, bf16> T>
+rapt_status causal_convolution(
+    Rows<const std::type_identity_t<T> > x, Rows<const std::type_identity_t<T> > w,
+    std::span<const std::conditional_t<std::is_same_v<T, double>, double, float> > bias,
+    Rows<std::type_identity_t<T> > state, Rows<std::type_identity_t<T> > y, bool silu = false) {
+  if (x.rows != y.rows || x.cols != y.cols || w.rows != x.cols || w.cols == 0) return RAPT_BAD_SIZE;
+  if (state.rows != 0 && (state.rows != w.cols - 1 || state.cols != x.cols)) return RAPT_BAD_SIZE;
+  if (!bias.empty() && bias.size() != x.cols) return RAPT_BAD_SIZE;
+  rapt_causal_convolution_options options = RAPT_CAUSAL_CONVOLUTION_OPTIONS_INIT;
+  options.type = detail::type_of<T>;
+  options.silu = silu;
+  options.batch = 1;
+  options.tokens = x.rows;
+  options.channels = x.cols;
+  options.taps = w.cols;
+  options.x_stride = x.stride;
+  options.y_stride = y.stride;
+  options.state_stride = state.rows == 0 ? 0 : state.stride;
+  options.w_strides[0] = w.stride;
+  options.w_strides[1] = 1;
+  if (!bias.empty()) options.bias = bias.data();
+  return rapt_causal_convolution(x.data, w.data, state.rows == 0 ? nullptr : state.data, y.data, &options);
+}
+
+/// \}
+
+// ---- embeddings and vector search
+/// \defgroup cpp_vector_search Embeddings and vector search
+/// \{
+
+/// The type of a function of metric(): float of all elements but double.
+template <detail::OneOf<float, double, f16, bf16, std::int8_t> T>
+using metric_function =
+    std::conditional_t<std::is_same_v<T, double>, rapt_metric_function_f64, rapt_metric_function>;
+
+/// Returns the function that compares two vectors of T, as rapt_metric(), whose text says what its caller promises.
+template <detail::OneOf<float, double, f16, bf16, std::int8_t> T>
+metric_function<T> metric(rapt_metric_kind kind) {
+  if constexpr (std::is_same_v<T, double>) {
+    return rapt_metric_f64(kind);
+  } else {
+    return rapt_metric(kind, detail::type_of<T>);
+  }
+}
+
+namespace detail {
+
+template <class T>
+rapt_search_options search_options(rapt_metric_kind kind, Rows<const T> queries, Rows<const T> rows,
+                                   std::size_t k) {
+  rapt_search_options options = RAPT_SEARCH_OPTIONS_INIT;
+  options.metric = kind;
+  options.type = type_of<T>;
+  options.queries = queries.rows;
+  options.rows = rows.rows;
+  options.dim = queries.cols;
+  options.k = k;
+  options.q_stride = queries.stride;
+  options.x_stride = rows.stride;
+  return options;
+}
+
+}  // namespace detail
+
+/// Compares each query with each row, as rapt_metric_rows(): out has a row for each query. Returns RAPT_BAD_SIZE if the
+/// shapes do not fit.
+template <detail::OneOf<float, double, f16, bf16, std::int8_t> T>
+rapt_status metric_rows(rapt_metric_kind kind, Rows<const std::type_identity_t<T> > queries,
+                        Rows<const std::type_identity_t<T> > rows,
+                        Rows<std::conditional_t<std::is_same_v<T, double>, double, float> > out) {
+  if (queries.cols != rows.cols || out.rows != queries.rows || out.cols != rows.rows) return RAPT_BAD_SIZE;
+  rapt_search_options options = detail::search_options<T>(kind, queries, rows, 0);
+  options.out_stride = out.stride;
+  return rapt_metric_rows(queries.data, rows.data, out.data, &options);
+}
+
+/// Returns the bytes of workspace of top_k(), or 0 if the shapes are not valid.
+template <detail::OneOf<float, f16, bf16, std::int8_t> T>
+std::size_t top_k_workspace(rapt_metric_kind kind, Rows<const std::type_identity_t<T> > queries,
+                            Rows<const std::type_identity_t<T> > rows, std::size_t k) {
+  const rapt_search_options options = detail::search_options<T>(kind, queries, rows, k);
+  std::size_t bytes = 0;
+  (void)rapt_top_k_workspace(&options, &bytes);
+  return bytes;
+}
+
+/// Finds the best rows for each query, as rapt_top_k(): indices has a row of k for each query, and so has scores, or no rows.
+/// Returns RAPT_BAD_SIZE if the shapes do not fit.
+template <detail::OneOf<float, f16, bf16, std::int8_t> T>
+rapt_status top_k(rapt_metric_kind kind, Rows<const std::type_identity_t<T> > queries,
+                  Rows<const std::type_identity_t<T> > rows, Rows<std::int64_t> indices, Rows<float> scores,
+                  std::span<std::byte> workspace) {
+  if (queries.cols != rows.cols || indices.rows != queries.rows) return RAPT_BAD_SIZE;
+  const bool has_scores = scores.rows != 0;
+  if (has_scores &&
+      (scores.rows != indices.rows || scores.cols != indices.cols || scores.stride != indices.stride))
+    return RAPT_BAD_SIZE;
+  rapt_search_options options = detail::search_options<T>(kind, queries, rows, indices.cols);
+  options.out_stride = indices.stride;
+  return rapt_top_k(queries.data, rows.data, indices.data, has_scores ? scores.data : nullptr, &options,
+                    workspace.data(), workspace.size());
+}
+
+/// Averages the tokens of each sequence, as rapt_mean_pool(): x has a row for each token of y.rows sequences. mask has a
+/// number for each token, and lengths one for each sequence, or none. Returns RAPT_BAD_SIZE if the shapes do not fit.
+template <detail::OneOf<float, f16, bf16> T>
+rapt_status mean_pool(Rows<const std::type_identity_t<T> > x, Rows<std::type_identity_t<T> > y,
+                      std::span<const std::uint8_t> mask = {}, std::span<const std::size_t> lengths = {}) {
+  if (y.rows == 0 && x.rows == 0) return RAPT_OK;
+  if (y.rows == 0 || x.rows % y.rows != 0 || x.cols != y.cols) return RAPT_BAD_SIZE;
+  if ((!mask.empty() && mask.size() != x.rows) || (!lengths.empty() && lengths.size() != y.rows))
+    return RAPT_BAD_SIZE;
+  rapt_mean_pool_options options = RAPT_MEAN_POOL_OPTIONS_INIT;
+  options.type = detail::type_of<T>;
+  options.batch = y.rows;
+  options.tokens = x.rows / y.rows;
+  options.dim = x.cols;
+  options.x_stride = x.stride;
+  options.batch_stride = x.stride * static_cast<std::ptrdiff_t>(options.tokens);
+  options.y_stride = y.stride;
+  if (!mask.empty()) options.mask = mask.data();
+  if (!lengths.empty()) options.row_lengths = lengths.data();
+  return rapt_mean_pool(x.data, y.data, &options);
+}
+
+/// Divides each row by its length, as rapt_normalize(). y may be x. Returns RAPT_BAD_SIZE if the shapes differ.
+template <detail::OneOf<float, double, f16, bf16> T>
+rapt_status normalize(Rows<const std::type_identity_t<T> > x, Rows<std::type_identity_t<T> > y,
+                      double eps = 0) {
+  if (x.rows != y.rows || x.cols != y.cols) return RAPT_BAD_SIZE;
+  rapt_normalize_options options = RAPT_NORMALIZE_OPTIONS_INIT;
+  options.type = detail::type_of<T>;
+  options.rows = x.rows;
+  options.cols = x.cols;
+  options.x_stride = x.stride;
+  options.y_stride = y.stride;
+  options.eps = eps;
+  return rapt_normalize(x.data, y.data, &options);
+}
+
+/// \}
+
+// ---- elementwise functions
+/// \defgroup cpp_elementwise_functions Elementwise functions
+/// Each span is as long as `out`, or has one element, which is repeated. `out` may be an input, and overlaps none
+/// otherwise. The spans set the type, the shape and the strides; the function and its parameters are rapt_map()'s.
+/// Calls return RAPT_BAD_SIZE if a length is another.
+///
+/// ~~~
+///   rapt_status status = rapt::map<float>(RAPT_MAP_TANH, x, y);
+///   status = rapt::map<float>(RAPT_MAP_CLAMP, x, y, {.alpha = 0, .beta = 6});
+///   const float two = 2;
+///   status = rapt::map<float>(RAPT_MAP_POW, x, {&two, 1}, y);
+/// ~~~
+/// \{
+
+/// Returns RAPT_MAP_OPTIONS_INIT: no function.
+inline rapt_map_options map_options() { return RAPT_MAP_OPTIONS_INIT; }
+
+/// The parameters of a function of rapt_map(), in its order. Those that it lacks are 0.
+struct MapParameters {
+  double alpha = 0;  ///< a
+  double beta = 0;   ///< b
+  double gamma = 0;  ///< c
+};
+
+namespace detail {
+
+template <class T>
+rapt_status map_spans(rapt_map_function function, std::span<const T> x, const std::span<const T> *y,
+                      const std::span<const T> *z, std::span<T> out, MapParameters parameters) {
+  rapt_map_options options = RAPT_MAP_OPTIONS_INIT;
+  options.function = function;
+  options.type = type_of<T>;
+  options.dims = 1;
+  options.shape[0] = out.size();
+  options.alpha = parameters.alpha;
+  options.beta = parameters.beta;
+  options.gamma = parameters.gamma;
+  const std::span<const T> *const inputs[] = {&x, y, z};
+  std::ptrdiff_t *const strides[] = {options.x_strides, options.y_strides, options.z_strides};
+  for (int i = 0; i < 3; ++i) {
+    if (inputs[i] == nullptr || inputs[i]->size() == out.size()) continue;
+    if (inputs[i]->size() != 1) return RAPT_BAD_SIZE;
+    strides[i][0] = RAPT_REPEAT;
+  }
+  return rapt_map(x.data(), y == nullptr ? nullptr : y->data(), z == nullptr ? nullptr : z->data(),
+                  out.data(), &options);
+}
+
+}  // namespace detail
+
+/// out = function(x), as rapt_map(). Elements are float, double, f16 or bf16.
+template <detail::OneOf<float, double, f16, bf16> T>
+rapt_status map(rapt_map_function function, std::span<const std::type_identity_t<T> > x,
+                std::span<std::type_identity_t<T> > out, MapParameters parameters = {}) {
+  return detail::map_spans<T>(function, x, nullptr, nullptr, out, parameters);
+}
+/// out = function(x, y), as rapt_map(), with the types of one input.
+template <detail::OneOf<float, double, f16, bf16> T>
+rapt_status map(rapt_map_function function, std::span<const std::type_identity_t<T> > x,
+                std::span<const std::type_identity_t<T> > y, std::span<std::type_identity_t<T> > out,
+                MapParameters parameters = {}) {
+  return detail::map_spans<T>(function, x, &y, nullptr, out, parameters);
+}
+/// out = function(x, y, z), as rapt_map(), with the types of one input.
+template <detail::OneOf<float, double, f16, bf16> T>
+rapt_status map(rapt_map_function function, std::span<const std::type_identity_t<T> > x,
+                std::span<const std::type_identity_t<T> > y, std::span<const std::type_identity_t<T> > z,
+                std::span<std::type_identity_t<T> > out, MapParameters parameters = {}) {
+  return detail::map_spans<T>(function, x, &y, &z, out, parameters);
+}
+
+/// \}
+
+// ---- sums of rows by index
+/// \defgroup cpp_sums_by_index Sums of rows by index
+/// \{
+
+/// Adds each row of x to the row of `out` that indices name, as rapt_index_add(). Returns RAPT_BAD_SIZE if the shapes do not
+/// fit. Elements are float, double, f16 or bf16.
+template <detail::OneOf<float, double, f16, bf16> T>
+rapt_status index_add(Rows<const std::type_identity_t<T> > x, std::span<const std::int64_t> indices,
+                      Rows<std::type_identity_t<T> > out) {
+  if (indices.size() != x.rows || x.cols != out.cols) return RAPT_BAD_SIZE;
+  rapt_index_add_options options = RAPT_INDEX_ADD_OPTIONS_INIT;
+  options.type = detail::type_of<T>;
+  options.rows = x.rows;
+  options.cols = x.cols;
+  options.out_rows = out.rows;
+  options.x_stride = x.stride;
+  options.out_stride = out.stride;
+  options.indices = indices.data();
+  return rapt_index_add(x.data, out.data, &options);
+}
+
+/// \}
+
+// ---- embedding bags
+/// \defgroup cpp_embedding_bags Embedding bags
+/// \{
+
+/// Reduces the rows of w that the indices of each bag name, as rapt_embedding_bag(). There is an offset more than bags, and the
+/// last one is the number of indices. weights and max_rows may be empty. Returns RAPT_BAD_SIZE if the shapes do not fit. Elements
+/// are float, double, f16 or bf16.
+template <detail::OneOf<float, double, f16, bf16> T>
+rapt_status embedding_bag(
+    Rows<const std::type_identity_t<T> > w, std::span<const std::int64_t> indices,
+    std::span<const std::size_t> offsets, Rows<std::type_identity_t<T> > y,
+    rapt_bag_operation operation = RAPT_BAG_SUM,
+    std::span<const std::conditional_t<std::is_same_v<T, double>, double, float> > weights = {},
+    std::span<std::int64_t> max_rows = {}) {
+  if (offsets.size() != y.rows + 1 || offsets.back() != indices.size() || w.cols != y.cols ||
+      (!weights.empty() && weights.size() != indices.size()) ||
+      (!max_rows.empty() &&
+       (y.rows == 0 || max_rows.size() % y.rows != 0 || max_rows.size() / y.rows != y.cols))) {
+    return RAPT_BAD_SIZE;
+  }
+  rapt_embedding_bag_options options = RAPT_EMBEDDING_BAG_OPTIONS_INIT;
+  options.type = detail::type_of<T>;
+  options.operation = operation;
+  options.rows = w.rows;
+  options.cols = w.cols;
+  options.bags = y.rows;
+  options.w_stride = w.stride;
+  options.y_stride = y.stride;
+  options.offsets = offsets.data();
+  options.weights = weights.empty() ? nullptr : weights.data();
+  return rapt_embedding_bag(w.data, indices.data(), y.data, max_rows.empty() ? nullptr : max_rows.data(),
+                            &options);
+}
+
+/// \}
+
+// ---- triangular systems
+/// \defgroup cpp_triangular_systems Triangular systems
+/// \{
+
+/// Solves a x = b, as rapt_triangular_solve(), for one problem. a is square. x may be b. Returns RAPT_BAD_SIZE if the shapes
+/// do not fit. Elements are float or double.
+template <detail::OneOf<float, double> T>
+rapt_status triangular_solve(Rows<const std::type_identity_t<T> > a, Rows<const std::type_identity_t<T> > b,
+                             Rows<std::type_identity_t<T> > x, bool upper = false,
+                             bool unit_diagonal = false) {
+  if (a.rows != a.cols || b.rows != a.rows || x.rows != a.rows || b.cols != x.cols) return RAPT_BAD_SIZE;
+  rapt_triangular_solve_options options = RAPT_TRIANGULAR_SOLVE_OPTIONS_INIT;
+  options.type = detail::type_of<T>;
+  options.upper = upper;
+  options.unit_diagonal = unit_diagonal;
+  options.batch = 1;
+  options.n = a.rows;
+  options.cols = b.cols;
+  options.a_stride = a.stride;
+  options.b_stride = b.stride;
+  options.x_stride = x.stride;
+  return rapt_triangular_solve(a.data, b.data, x.data, &options);
+}
+
+/// \}
+
 // ---- gated activations
 /// \defgroup cpp_gated_activations Gated activations
 /// \{
@@ -1002,9 +1740,9 @@ rapt_status gated(Rows<const std::type_identity_t<T> > gate, Rows<const std::typ
   return rapt_gated(gate.data, up.data, y.data, &options);
 }
 
-/// The gradients of gated(), as rapt_gated_backward(), for float and double. Returns RAPT_BAD_SIZE if the shapes differ,
-/// or if a gradient has another stride than its input.
-template <detail::OneOf<float, double> T>
+/// The gradients of gated(), as rapt_gated_backward(), for float, double, f16 and bf16. Returns RAPT_BAD_SIZE if the shapes
+/// differ, or if a gradient has another stride than its input.
+template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status gated_backward(Rows<const std::type_identity_t<T> > gate, Rows<const std::type_identity_t<T> > up,
                            Rows<const std::type_identity_t<T> > dy, Rows<std::type_identity_t<T> > dgate,
                            Rows<std::type_identity_t<T> > dup, rapt_activation activation = RAPT_SILU) {
@@ -1077,21 +1815,100 @@ rapt_status layer_norm(Rows<const std::type_identity_t<T> > x, Rows<std::type_id
   return status == RAPT_OK ? rapt_layer_norm(x.data, y.data, &options) : status;
 }
 
-/// The gradients of rms_norm(), as rapt_rms_norm_backward(), for float and double.
-template <detail::OneOf<float, double> T>
+/// The gradients of rms_norm(), as rapt_rms_norm_backward(). dweight and the statistics are of the arithmetic type.
+template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status rms_norm_backward(Rows<const std::type_identity_t<T> > x, Rows<const std::type_identity_t<T> > dy,
                               Rows<std::type_identity_t<T> > dx,
                               rapt_norm_backward_options options = norm_backward_options()) {
   const rapt_status status = detail::set_norm<T>(options, x, dy, dx);
   return status == RAPT_OK ? rapt_rms_norm_backward(x.data, dy.data, dx.data, &options) : status;
 }
-/// The gradients of layer_norm(), as rapt_layer_norm_backward(), for float and double.
-template <detail::OneOf<float, double> T>
+/// The gradients of layer_norm(), as rapt_layer_norm_backward(). dweight, dbias and the statistics are of the arithmetic
+/// type.
+template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status layer_norm_backward(Rows<const std::type_identity_t<T> > x,
                                 Rows<const std::type_identity_t<T> > dy, Rows<std::type_identity_t<T> > dx,
                                 rapt_norm_backward_options options = norm_backward_options()) {
   const rapt_status status = detail::set_norm<T>(options, x, dy, dx);
   return status == RAPT_OK ? rapt_layer_norm_backward(x.data, dy.data, dx.data, &options) : status;
+}
+
+/// \}
+
+// ---- optimizer steps
+/// \defgroup cpp_optimizer_steps Optimizer steps
+/// The spans set the types and the count. Calls return RAPT_BAD_SIZE if a span is shorter than param.
+/// \{
+
+/// Returns RAPT_ADAMW_OPTIONS_INIT: PyTorch's rates. `step` is to be set.
+inline rapt_adamw_options adamw_options() { return RAPT_ADAMW_OPTIONS_INIT; }
+/// Returns RAPT_SGD_OPTIONS_INIT. `lr` is to be set.
+inline rapt_sgd_options sgd_options() { return RAPT_SGD_OPTIONS_INIT; }
+
+/// A step of AdamW or Adam, as rapt_adamw_step(). An empty max_exp_avg_sq is none.
+template <detail::OneOf<float, f16, bf16> T, detail::OneOf<float, f16, bf16> G = T>
+rapt_status adamw_step(std::span<std::type_identity_t<T> > param,
+                       std::span<const std::type_identity_t<G> > grad, std::span<float> exp_avg,
+                       std::span<float> exp_avg_sq, rapt_adamw_options options,
+                       std::span<float> max_exp_avg_sq = {}) {
+  if (!detail::set_type<T>(options.type) || !detail::set_type<G>(options.grad_type)) return RAPT_BAD_TYPE;
+  options.count = param.size();
+  if (grad.size() < options.count || exp_avg.size() < options.count || exp_avg_sq.size() < options.count ||
+      (!max_exp_avg_sq.empty() && max_exp_avg_sq.size() < options.count)) {
+    return RAPT_BAD_SIZE;
+  }
+  return rapt_adamw_step(param.data(), grad.data(), exp_avg.data(), exp_avg_sq.data(),
+                         max_exp_avg_sq.empty() ? nullptr : max_exp_avg_sq.data(), &options);
+}
+/// A step of SGD, as rapt_sgd_step(). An empty momentum_buffer is none.
+template <detail::OneOf<float, f16, bf16> T, detail::OneOf<float, f16, bf16> G = T>
+rapt_status sgd_step(std::span<std::type_identity_t<T> > param,
+                     std::span<const std::type_identity_t<G> > grad, std::span<float> momentum_buffer,
+                     rapt_sgd_options options) {
+  if (!detail::set_type<T>(options.type) || !detail::set_type<G>(options.grad_type)) return RAPT_BAD_TYPE;
+  options.count = param.size();
+  if (grad.size() < options.count || (!momentum_buffer.empty() && momentum_buffer.size() < options.count))
+    return RAPT_BAD_SIZE;
+  return rapt_sgd_step(param.data(), grad.data(), momentum_buffer.empty() ? nullptr : momentum_buffer.data(),
+                       &options);
+}
+
+/// \}
+
+// ---- random numbers
+/// \defgroup cpp_random_numbers Random numbers
+/// \{
+
+/// Returns RAPT_RANDOM_OPTIONS_INIT: floats in [0, 1).
+inline rapt_random_options random_options() { return RAPT_RANDOM_OPTIONS_INIT; }
+
+/// Writes numbers in [0, 1) to all of out, as rapt_random(). Of the options, seed, stream and offset count.
+template <detail::OneOf<float, double> T>
+rapt_status random_uniform(std::span<std::type_identity_t<T> > out, rapt_random_options options) {
+  options.kind = RAPT_RANDOM_UNIFORM;
+  if (!detail::set_type<T>(options.type)) return RAPT_BAD_TYPE;
+  options.count = out.size();
+  return rapt_random(out.data(), &options);
+}
+/// Writes numbers of the standard normal distribution.
+template <detail::OneOf<float, double> T>
+rapt_status random_normal(std::span<std::type_identity_t<T> > out, rapt_random_options options) {
+  options.kind = RAPT_RANDOM_NORMAL;
+  if (!detail::set_type<T>(options.type)) return RAPT_BAD_TYPE;
+  options.count = out.size();
+  return rapt_random(out.data(), &options);
+}
+/// Writes bytes that are 1 with the probability in the options, else 0.
+inline rapt_status random_keep(std::span<std::uint8_t> out, rapt_random_options options) {
+  options.kind = RAPT_RANDOM_KEEP;
+  options.count = out.size();
+  return rapt_random(out.data(), &options);
+}
+/// Writes the words of Philox.
+inline rapt_status random_words(std::span<std::uint32_t> out, rapt_random_options options) {
+  options.kind = RAPT_RANDOM_WORDS;
+  options.count = out.size();
+  return rapt_random(out.data(), &options);
 }
 
 /// \}

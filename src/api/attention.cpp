@@ -72,6 +72,7 @@ struct Run {
     rapt_status status = resolve(options, call.options);
     if (status == RAPT_OK) status = check_pointers(call);
     if (status == RAPT_OK) status = check_lengths(o);
+    if (status == RAPT_OK) status = check_starts(o);
     if (status == RAPT_OK) status = check_pages(o);
     if (status != RAPT_OK) return status;
     Counts counts;

@@ -1,5 +1,6 @@
 // Resolves the strides of an attention call's arrays, measures the memory that is read and written, and
-// refuses overlap. Memory past a sequence's length does not count, because it may hold other data.
+// refuses overlap. Memory past a sequence's length does not count, because it may hold other data. Memory before a
+// sequence's start counts.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +23,10 @@ class Arrays {
       const std::size_t queries = tokens_of_sequence(o_.q_offsets, o_.q_len, b);
       const std::size_t keys = o_.kv_lengths ? static_cast<std::size_t>(o_.kv_lengths[b])
                                              : tokens_of_sequence(o_.kv_offsets, o_.kv_len, b);
+      const std::size_t start = o_.kv_starts ? static_cast<std::size_t>(o_.kv_starts[b]) : 0;
       rows_.cover(b, queries);
-      if (o_.block_table) cover_pages(b, keys, queries > 0);
-      if (queries == 0 || keys == 0) continue;
+      if (o_.block_table) cover_pages(b, start, keys, queries > 0);
+      if (queries == 0 || keys == start) continue;
       rows_with_keys_.cover(b, queries);
       columns_of_last_ = keys;
       if (keys > columns_) columns_ = keys;
@@ -102,7 +104,7 @@ class Arrays {
   struct Inputs {
     Strided q;
     // Only the first `count` are set. Clearing all of them would cost a call with one key 3 % of its time.
-    Strided others[13];
+    Strided others[15];
     std::size_t count = 0;
 
     explicit Inputs(const Strided &queries) : q(queries) {}
@@ -129,6 +131,8 @@ class Arrays {
     add_array(o_.alibi_slopes, o_.q_heads, number_size_);
     add_array(o_.sinks, o_.q_heads, number_size_);
     add_array(o_.kv_lengths, o_.batch, sizeof(std::int32_t));
+    add_array(o_.kv_starts, o_.batch, sizeof(std::int32_t));
+    add_array(o_.q_starts, o_.batch, sizeof(std::int32_t));
     add_array(o_.q_offsets, o_.batch + 1, sizeof(std::int32_t));
     add_array(o_.kv_offsets, o_.batch + 1, sizeof(std::int32_t));
     add_array(o_.block_table, end_of_table_, sizeof(std::int32_t));
@@ -199,9 +203,9 @@ class Arrays {
   }
   // Adds the pages of a sequence to the memory that is read. Pages of a sequence without queries are not
   // read, and only extend the tensor for which strides are resolved. The table must have been checked.
-  void cover_pages(std::size_t b, std::size_t keys, bool are_read) {
+  void cover_pages(std::size_t b, std::size_t start, std::size_t keys, bool are_read) {
     const std::size_t begin = b * o_.block_table_stride;
-    for (std::size_t i = 0; i * o_.page_size < keys; ++i) {
+    for (std::size_t i = start / o_.page_size; i * o_.page_size < keys && start < keys; ++i) {
       const auto page = static_cast<std::size_t>(o_.block_table[begin + i]);
       const std::size_t left = keys - i * o_.page_size;
       if (page >= keys_.end) keys_.end = page + 1;

@@ -117,6 +117,7 @@ struct Run {
     if (o.q_type != RAPT_F64) call.options.arithmetic = RAPT_ARITHMETIC_F32;
     if (status == RAPT_OK) status = check_pointers(call);
     if (status == RAPT_OK) status = check_lengths(o);
+    if (status == RAPT_OK) status = check_starts(o);
     if (status != RAPT_OK) return status;
     if (!tasks.fit(BackwardTasks::count(call))) return RAPT_BAD_TASKS;
     const std::size_t bytes = workspace_bytes(backward_workspace_length, o);

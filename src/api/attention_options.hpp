@@ -98,6 +98,8 @@ inline rapt_status resolve_own_strides(rapt_attention_options &o) {
 }
 
 inline rapt_status resolve_pages(rapt_attention_options &o) {
+  if (o.kv_starts && o.kv_offsets) return RAPT_BAD_KV_STARTS;
+  if (o.q_starts && o.q_offsets) return RAPT_BAD_Q_STARTS;
   if (o.packed_keys && o.kv_offsets) return RAPT_BAD_PACKED_KEYS;
   if (!o.block_table) {
     if (o.block_table_stride != 0) return RAPT_BAD_BLOCK_TABLE;
@@ -156,6 +158,22 @@ inline rapt_status check_lengths(const rapt_attention_options &o) {
   return RAPT_OK;
 }
 
+// Checks where padded sequences begin. Their lengths must have been checked. Blocks are counted from the start,
+// so that it must not divide what lies together in pages or packed keys.
+inline rapt_status check_starts(const rapt_attention_options &o) {
+  const std::size_t unit = o.packed_keys ? attention_block : o.block_table ? attention_page_unit : 1;
+  for (std::size_t b = 0; o.kv_starts && b < o.batch; ++b) {
+    const auto length = o.kv_lengths ? static_cast<std::size_t>(o.kv_lengths[b]) : o.kv_len;
+    if (o.kv_starts[b] < 0) return RAPT_BAD_KV_STARTS;
+    const auto start = static_cast<std::size_t>(o.kv_starts[b]);
+    if (start > length || start % unit != 0) return RAPT_BAD_KV_STARTS;
+  }
+  for (std::size_t b = 0; o.q_starts && b < o.batch; ++b) {
+    if (o.q_starts[b] < 0 || static_cast<std::size_t>(o.q_starts[b]) > o.q_len) return RAPT_BAD_Q_STARTS;
+  }
+  return RAPT_OK;
+}
+
 // Calls f(page) for every page that holds keys. Returns false if f returns false, or if the table is too
 // narrow.
 template <class F>
@@ -164,7 +182,8 @@ bool for_each_page(const rapt_attention_options &o, F f) {
     const std::size_t length = o.kv_lengths ? static_cast<std::size_t>(o.kv_lengths[b]) : o.kv_len;
     const std::size_t pages = length / o.page_size + (length % o.page_size != 0);
     if (pages > o.block_table_stride) return false;
-    for (std::size_t i = 0; i < pages; ++i) {
+    const std::size_t start = o.kv_starts ? static_cast<std::size_t>(o.kv_starts[b]) : 0;
+    for (std::size_t i = start / o.page_size; i < pages && start < length; ++i) {
       if (!f(o.block_table[b * o.block_table_stride + i])) return false;
     }
   }

@@ -84,9 +84,7 @@ rapt_status expert_sum(const void *x, void *y, const rapt_expert_sum_options *gi
   if (!given) return RAPT_BAD_OPTIONS;
   const rapt_status status = read_options(given, o);
   if (status != RAPT_OK) return status;
-  const int type = number_of(o.type);
-  if (type < RAPT_TYPE_DEFAULT || type > RAPT_BF16) return RAPT_BAD_TYPE;
-  if (type == RAPT_TYPE_DEFAULT) o.type = RAPT_F32;
+  if (resolve_float_type(o.type) != RAPT_OK) return RAPT_BAD_TYPE;
   if (o.top_k == 0) return RAPT_BAD_SHAPE;
   if (!o.add && o.add_stride != 0) return RAPT_BAD_ADD;
   if (!o.weights && o.weights_stride != 0) return RAPT_BAD_WEIGHTS_STRIDE;

@@ -1,6 +1,7 @@
 // Implements gated and its gradient. Each call checks its arguments before it writes anything.
 #include "api/any_element.hpp"
 #include "api/floating_point.hpp"
+#include "api/halves.hpp"
 #include "api/matrix.hpp"
 #include "api/read_options.hpp"
 #include "call/element.hpp"
@@ -21,13 +22,11 @@ struct GatedRows {
     return {data, stride, options.rows, options.cols, element_size};
   }
 
-  rapt_status read(const rapt_gated_options *given, bool has_halves) {
+  rapt_status read(const rapt_gated_options *given) {
     if (!given) return RAPT_BAD_OPTIONS;
     const rapt_status status = read_options(given, options);
     if (status != RAPT_OK) return status;
-    const int type = number_of(options.type);
-    if (type < RAPT_TYPE_DEFAULT || type > (has_halves ? RAPT_BF16 : RAPT_F64)) return RAPT_BAD_TYPE;
-    if (type == RAPT_TYPE_DEFAULT) options.type = RAPT_F32;
+    if (resolve_float_type(options.type) != RAPT_OK) return RAPT_BAD_TYPE;
     element_size = size_of(options.type);
     if (options.activation < 0 || static_cast<std::size_t>(options.activation) >= activation_count) {
       return RAPT_BAD_ACTIVATION;
@@ -69,7 +68,7 @@ void run_gated(const GatedRows &rows, const void *gate, const void *up, void *y)
 
 rapt_status gated(const void *gate, const void *up, void *y, const rapt_gated_options *options) {
   GatedRows rows;
-  const rapt_status status = rows.read(options, true);
+  const rapt_status status = rows.read(options);
   if (status != RAPT_OK) return status;
   if (!rows.any_work()) return RAPT_OK;
   if (!gate) return RAPT_BAD_GATE;
@@ -85,10 +84,26 @@ rapt_status gated(const void *gate, const void *up, void *y, const rapt_gated_op
   return RAPT_OK;
 }
 
+// Runs f32's kernel on blocks of 16-bit elements.
+template <class E>
+void gated_backward_of_halves(const E *gate, const E *up, const E *dy, E *dgate, E *dup, std::size_t n,
+                              rapt_activation activation) {
+  alignas(64) float of_gate[half_block], of_up[half_block], of_dy[half_block];
+  for_each_block(n, [&](std::size_t i, std::size_t k) {
+    widen_elements<E>(gate + i, of_gate, k);
+    widen_elements<E>(up + i, of_up, k);
+    widen_elements<E>(dy + i, of_dy, k);
+    kernels().f32.gated_backward(of_gate, of_up, of_dy, of_gate, of_up, k, activation);
+    narrow_elements<E>(of_gate, dgate + i, k);
+    narrow_elements<E>(of_up, dup + i, k);
+  });
+}
+
 template <class E>
 void run_backward(const GatedRows &rows, const void *gate, const void *up, const void *dy, void *dgate,
                   void *dup) {
-  const auto kernel = kernels().of<E>().gated_backward;
+  auto kernel = kernels().of<E>().gated_backward;
+  if constexpr (sizeof(E) == 2) kernel = gated_backward_of_halves<E>;
   rows.for_each_row([&](std::ptrdiff_t gate_at, std::ptrdiff_t up_at, std::ptrdiff_t y_at) {
     kernel(static_cast<const E *>(gate) + gate_at, static_cast<const E *>(up) + up_at,
            static_cast<const E *>(dy) + y_at, static_cast<E *>(dgate) + gate_at,
@@ -99,7 +114,7 @@ void run_backward(const GatedRows &rows, const void *gate, const void *up, const
 rapt_status gated_backward(const void *gate, const void *up, const void *dy, void *dgate, void *dup,
                            const rapt_gated_options *options) {
   GatedRows rows;
-  const rapt_status status = rows.read(options, false);
+  const rapt_status status = rows.read(options);
   if (status != RAPT_OK) return status;
   if (!rows.any_work()) return RAPT_OK;
   if (!gate || !dgate) return RAPT_BAD_GATE;
@@ -116,11 +131,9 @@ rapt_status gated_backward(const void *gate, const void *up, const void *dy, voi
       overlap(to_gate, to_up) != Overlap::none) {
     return RAPT_BAD_OVERLAP;
   }
-  if (rows.options.type == RAPT_F64) {
-    run_backward<double>(rows, gate, up, dy, dgate, dup);
-  } else {
-    run_backward<float>(rows, gate, up, dy, dgate, dup);
-  }
+  with_any_element(rows.options.type, [&](auto element) {
+    run_backward<typename decltype(element)::type>(rows, gate, up, dy, dgate, dup);
+  });
   return RAPT_OK;
 }
 

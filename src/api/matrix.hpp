@@ -6,6 +6,14 @@
 
 namespace rapt {
 
+// Sets a stride of 0 to the length of a row. Returns whether the length is one of memory.
+inline bool set_stride(std::ptrdiff_t &stride, std::size_t length) {
+  if (stride != 0) return true;
+  if (length > std::size_t{PTRDIFF_MAX}) return false;
+  stride = static_cast<std::ptrdiff_t>(length);
+  return true;
+}
+
 // The rows of a Matrix are contiguous, and `stride` elements apart.
 struct Matrix {
   const void *data;

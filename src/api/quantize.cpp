@@ -5,10 +5,12 @@
 #include <cstring>
 
 #include "api/floating_point.hpp"
+#include "api/matrix.hpp"
 #include "api/read_options.hpp"
 #include "api/strided.hpp"
 #include "call/element.hpp"
 #include "call/quantized_rows.hpp"
+#include "contract/file_blocks.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace rapt {
@@ -17,8 +19,7 @@ namespace {
 // Fills in the defaults.
 rapt_status resolve(IntegerRows &of, rapt_status bad_stride) {
   if (of.group == 0) of.group = of.inputs > 0 ? of.inputs : 1;
-  if (of.stride == 0 && of.inputs > std::size_t{PTRDIFF_MAX}) return RAPT_BAD_SIZE;
-  if (of.stride == 0) of.stride = static_cast<std::ptrdiff_t>(of.inputs);
+  if (!set_stride(of.stride, of.inputs)) return RAPT_BAD_SIZE;
   return of.stride >= 0 && static_cast<std::size_t>(of.stride) >= of.inputs ? RAPT_OK : bad_stride;
 }
 bool is_empty(const IntegerRows &of) { return of.rows == 0 || of.inputs == 0; }
@@ -41,6 +42,11 @@ bool is_of_numbers(const rapt_type &type) {
 }
 bool is_of_signed_integers(const rapt_type &type) {
   return number_of(type) == RAPT_I8 || number_of(type) == RAPT_I4;
+}
+
+FileBlocks blocks_of(const rapt_type &type) {
+  const int number = number_of(type);
+  return number >= RAPT_Q8_0 && number <= RAPT_NVFP4 ? FileBlocks::of(type) : FileBlocks();
 }
 
 }  // namespace
@@ -75,8 +81,13 @@ rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_t rows, s
                                  rapt_type scale_type, const float *codebook, void *y, rapt_type y_type,
                                  ptrdiff_t y_stride) {
   return in_default_mode([&] {
-    if (!(is_of_signed_integers(q_type) || number_of(q_type) == RAPT_U4) || !is_of_numbers(y_type))
+    const FileBlocks file = blocks_of(q_type);
+    const bool is_unsigned = number_of(q_type) == RAPT_U4 || number_of(q_type) == RAPT_U8;
+    if (!(is_of_signed_integers(q_type) || is_unsigned || file) || !is_of_numbers(y_type))
       return RAPT_BAD_TYPE;
+    if (file && inputs % file.inputs != 0) return RAPT_BAD_SHAPE;
+    if (file && group != 0 && group != file.group) return RAPT_BAD_SCALE_GROUP;
+    if (file) group = file.group;
     DequantizeCall of{{rows, inputs, group, q_type, y_type, y_stride},
                       static_cast<const std::uint8_t *>(q),
                       scales,
@@ -87,10 +98,12 @@ rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_t rows, s
                       y};
     const rapt_status status = resolve(of, RAPT_BAD_Y_STRIDE);
     if (status != RAPT_OK) return status;
+    if (file && scales) return RAPT_BAD_W_SCALES;
+    if (file && offsets) return RAPT_BAD_W_OFFSETS;
     const bool has_scale_type = number_of(scale_type) != RAPT_TYPE_DEFAULT;
     if (has_scale_type && (!is_of_numbers(scale_type) || (!scales && !offsets))) return RAPT_BAD_W_SCALES;
     if (!has_scale_type) of.scale_type = RAPT_F32;
-    if (zeros && (q_type != RAPT_U4 || codebook)) return RAPT_BAD_W_ZEROS;
+    if (zeros && (!may_have_zeros(q_type) || codebook)) return RAPT_BAD_W_ZEROS;
     if (codebook && q_type != RAPT_U4) return RAPT_BAD_W_CODEBOOK;
     if (is_empty(of)) return RAPT_OK;
     if (!q) return RAPT_BAD_Q;
@@ -107,7 +120,7 @@ rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_t rows, s
       if (!array.measure()) return RAPT_BAD_SIZE;
       if (array.overlaps(numbers)) return RAPT_BAD_OVERLAP;
     }
-    kernels().i8.dequantize_rows(&of);
+    file ? kernels().i8.dequantize_blocks(&of) : kernels().i8.dequantize_rows(&of);
     return RAPT_OK;
   });
 }

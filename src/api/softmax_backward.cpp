@@ -1,35 +1,32 @@
-// Implements softmax_backward. Each call checks its arguments before it writes anything.
+// Implements softmax_backward and log_softmax_backward. Each call checks its arguments before it writes anything.
 #include <cmath>
 
 #include "api/elements.hpp"
 #include "api/floating_point.hpp"
+#include "api/halves.hpp"
 #include "api/matrix.hpp"
+#include "call/softmax_gradient.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace rapt {
 namespace {
 
-template <class T>
+template <class E>
 struct BackwardCall {
-  const T *y;
-  std::ptrdiff_t y_stride;
-  const T *dy;
-  std::ptrdiff_t dy_stride;
-  T *dx;
-  std::ptrdiff_t dx_stride;
-  std::size_t rows, cols;
-  T scale;
+  void (*Operations<Arithmetic<E>>::*kernel)(const SoftmaxGradient *);
+  SoftmaxGradient call;
+  Arithmetic<E> scale;
 
-  rapt_status operator()() const {
-    const bool any_work = rows > 0 && cols > 0;
+  rapt_status operator()() {
+    const bool any_work = call.rows > 0 && call.cols > 0;
     if (any_work) {
-      if (!y) return RAPT_BAD_Y;
-      if (!dy) return RAPT_BAD_DY;
-      if (!dx) return RAPT_BAD_DX;
+      if (!call.y) return RAPT_BAD_Y;
+      if (!call.dy) return RAPT_BAD_DY;
+      if (!call.dx) return RAPT_BAD_DX;
     }
-    const Matrix output{y, y_stride, rows, cols, sizeof(T)};
-    const Matrix gradient{dy, dy_stride, rows, cols, sizeof(T)};
-    const Matrix result{dx, dx_stride, rows, cols, sizeof(T)};
+    const Matrix output{call.y, call.y_stride, call.rows, call.cols, sizeof(E)};
+    const Matrix gradient{call.dy, call.dy_stride, call.rows, call.cols, sizeof(E)};
+    const Matrix result{call.dx, call.dx_stride, call.rows, call.cols, sizeof(E)};
     if (!output.stride_fits()) return RAPT_BAD_Y_STRIDE;
     if (!gradient.stride_fits()) return RAPT_BAD_DY_STRIDE;
     if (!result.stride_fits()) return RAPT_BAD_DX_STRIDE;
@@ -40,8 +37,16 @@ struct BackwardCall {
     if (overlap(output, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
     if (overlap(gradient, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
 
-    kernels().of<T>().softmax_backward(y, output.used_stride(), dy, gradient.used_stride(), dx,
-                                       result.used_stride(), rows, cols, scale);
+    call.y_stride = output.used_stride();
+    call.dy_stride = gradient.used_stride();
+    call.dx_stride = result.used_stride();
+    call.scale = scale;
+    if constexpr (sizeof(E) == 2) {
+      call.type = std::is_same_v<E, F16> ? RAPT_F16 : RAPT_BF16;
+      call.widen = widen_elements<E>;
+      call.narrow = narrow_elements<E>;
+    }
+    (kernels().of<Arithmetic<E>>().*kernel)(&call);
     return RAPT_OK;
   }
 };
@@ -51,9 +56,12 @@ struct BackwardCall {
 
 using namespace rapt;
 
-#define SOFTMAX_BACKWARD(name, type, E)                                                                     \
-  rapt_status rapt_##name##_##type(const E *y, ptrdiff_t y_stride, const E *dy, ptrdiff_t dy_stride, E *dx, \
-                                   ptrdiff_t dx_stride, size_t rows, size_t cols, E scale) {                \
-    return in_default_mode(BackwardCall<E>{y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale});  \
+#define SOFTMAX_BACKWARD(name, type, E)                                                                  \
+  rapt_status rapt_##name##_##type(const Public<E> *y, ptrdiff_t y_stride, const Public<E> *dy,          \
+                                   ptrdiff_t dy_stride, Public<E> *dx, ptrdiff_t dx_stride, size_t rows, \
+                                   size_t cols, Arithmetic<E> scale) {                                   \
+    const SoftmaxGradient call{y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols};                   \
+    return in_default_mode(BackwardCall<E>{&Operations<Arithmetic<E>>::name, call, scale});              \
   }
-RAPT_FLOATS(SOFTMAX_BACKWARD, softmax_backward)
+RAPT_ALL_FLOATS(SOFTMAX_BACKWARD, softmax_backward)
+RAPT_ALL_FLOATS(SOFTMAX_BACKWARD, log_softmax_backward)

@@ -33,7 +33,7 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_SIZE:
       return "a size does not fit the address space, or a span is shorter than its shape";
     case RAPT_BAD_OPTIONS_SIZE:
-      return "options->size is not the size of the struct in a release: start from "
+      return "size of options or of batch is not the size of the struct in a release: start from "
              "RAPT_SOFTMAX_OPTIONS_INIT, RAPT_ATTENTION_OPTIONS_INIT or RAPT_LINEAR_OPTIONS_INIT";
     case RAPT_BAD_EMPTY_ROWS:
       return "options->empty_rows_are_zero is set for logsumexp, where it has no effect";
@@ -47,7 +47,7 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_MASK_STRIDE:
       return "options->mask_stride is smaller than a row, or set without a mask";
     case RAPT_BAD_ROW_LENGTHS:
-      return "an entry of options->row_lengths is larger than cols";
+      return "an entry of options->row_lengths is larger than cols, or than tokens";
     case RAPT_BAD_ISA_NAME:
       return "no instruction set of that name is compiled in: see rapt_isa_name";
     case RAPT_BAD_ISA_FOR_THIS_CPU:
@@ -59,14 +59,14 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_V:
       return "v is null";
     case RAPT_BAD_OPTIONS:
-      return "options is null";
+      return "options or batch is null";
     case RAPT_BAD_HEADS:
       return "options->q_heads is not a multiple of options->kv_heads";
     case RAPT_BAD_DIM:
       return "options->qk_dim or options->v_dim is 0 or too large";
     case RAPT_BAD_SHAPE:
-      return "options->batch, q_heads, heads, head_dim, in_features, experts or top_k is 0, or in_features is no multiple "
-             "of the inputs of a file's block";
+      return "options->batch, q_heads, heads, head_dim, in_features, in_channels, taps, experts or top_k is 0, "
+             "in_features is no multiple of the inputs of a file's block, or taps reach beyond the padded in_size";
     case RAPT_BAD_TYPE:
       return "the element types of the arrays do not go together, or are not those of the ranges";
     case RAPT_BAD_ARITHMETIC:
@@ -104,7 +104,7 @@ const char *text_of(rapt_status status) {
       return "an entry of options->kv_lengths is negative or larger than options->kv_len";
     case RAPT_BAD_OFFSETS:
       return "options->q_offsets or kv_offsets decrease, or hold a sequence longer than options->q_len "
-             "or kv_len";
+             "or kv_len, or offsets of bags is null, does not begin at 0 or decreases";
     case RAPT_BAD_BLOCK_TABLE:
       return "options->block_table has a negative page, lacks pages for a sequence, or is set with "
              "kv_offsets or backwards; or block_table_stride is set without it";
@@ -156,7 +156,7 @@ const char *text_of(rapt_status status) {
       return "options->w_strides has a stride of 0 or below for a dimension longer than 1 (RAPT_REPEAT "
              "repeats), is set with packed weights, or lets two elements of unpacked weights coincide";
     case RAPT_BAD_ADD:
-      return "options->add_type or add_stride without add, add_stride smaller than a row, or add is y in a call of "
+      return "options->add_type, add_stride or batch->add_strides without add, a stride of add that is too small, or add is y in a call of "
              "experts with y_rows";
     case RAPT_BAD_PACKED:
       return "packed is null, packed_size is too small, first_output is no multiple of 64, or packed weights are "
@@ -169,8 +169,8 @@ const char *text_of(rapt_status status) {
              "packed weights without scales; or options->outputs_per_scale is not 0, 1, 64, 128, 256 or SIZE_MAX, or is "
              "set without w_scales, or for float weights or blocks of files";
     case RAPT_BAD_W_ZEROS:
-      return "options->w_zeros is set for other weights than RAPT_U4, with w_codebook, or with packed weights; or "
-             "w_zeros is given for packed weights without zeros";
+      return "options->w_zeros is set for other weights than RAPT_U4 and RAPT_U8, with w_codebook, or with packed "
+             "weights; w_zeros is given for packed weights without zeros; or qzeros is null, or has a zero of 256";
     case RAPT_BAD_W_OFFSETS:
       return "options->w_offsets is set for float weights or packed weights, or w_offsets is given for packed weights "
              "without offsets";
@@ -229,15 +229,43 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_EPS:
       return "eps is negative, infinite, NaN, or neither 0 nor a normal number";
     case RAPT_BAD_WEIGHT:
-      return "weight_plus_one is set without a weight, or for layer_norm";
+      return "weight_plus_one is set without a weight, or for layer_norm, or weights for another bag than RAPT_BAG_SUM";
     case RAPT_BAD_BIAS:
-      return "bias is set for rms_norm, which has none";
+      return "bias is set for rms_norm or RAPT_CONVOLUTION_DW, which have none";
     case RAPT_BAD_RESIDUAL_STRIDE:
       return "residual_stride is smaller than a row, or set without a residual";
     case RAPT_BAD_NORM_DBIAS:
       return "dbias is set for rms_norm_backward, which has no bias";
     case RAPT_BAD_ACCUMULATE:
       return "accumulate is set without dweight or dbias";
+    case RAPT_BAD_NORM_MEAN:
+      return "options->mean or mean_rest is set for rms_norm, or rstd or mean_rest for a gradient without mean";
+    case RAPT_BAD_RSTD:
+      return "options->mean is set without options->rstd";
+    case RAPT_BAD_PARAM:
+      return "param is null";
+    case RAPT_BAD_GRAD:
+      return "grad is null";
+    case RAPT_BAD_STATE:
+      return "exp_avg, exp_avg_sq or momentum_buffer is null, or momentum_buffer is set without options->momentum";
+    case RAPT_BAD_STEP:
+      return "options->step is 0, and the first step is 1";
+    case RAPT_BAD_LR:
+      return "options->lr is negative, NaN or too large";
+    case RAPT_BAD_DECAY_RATES:
+      return "options->beta1 or beta2 is negative, NaN or not below 1";
+    case RAPT_BAD_WEIGHT_DECAY:
+      return "options->weight_decay is negative, NaN or too large, or decay_in_gradient is set without it";
+    case RAPT_BAD_MOMENTUM:
+      return "options->momentum or dampening is NaN or too large, or dampening, nesterov or first_step is set without momentum";
+    case RAPT_BAD_KIND:
+      return "options->kind is not one of rapt_random_kind";
+    case RAPT_BAD_PROBABILITY:
+      return "options->probability is not between 0 and 1, or set for another kind than RAPT_RANDOM_KEEP";
+    case RAPT_BAD_RESULT:
+      return "options->result is not one of rapt_convolution_result";
+    case RAPT_BAD_GROUPS:
+      return "options->groups does not divide in_channels and out_channels";
     case RAPT_BAD_EXPERTS:
       return "experts is null, or experts->size is not the size of rapt_expert_options in a release";
     case RAPT_BAD_EXPERT_OFFSETS:
@@ -251,8 +279,62 @@ const char *text_of(rapt_status status) {
       return "ids_stride is smaller than top_k";
     case RAPT_BAD_WEIGHTS_STRIDE:
       return "options->weights_stride is smaller than top_k, or set without weights";
+    case RAPT_BAD_OPERATION:
+      return "options->operation is not one of rapt_reduction, or of rapt_bag_operation";
+    case RAPT_BAD_REDUCED:
+      return "options->reduced has a bit for a dimension at or above options->dims";
+    case RAPT_BAD_CORRECTION:
+      return "options->correction is infinite or NaN, or set for another operation than RAPT_VARIANCE";
+    case RAPT_BAD_MEAN:
+      return "options->mean is set for another operation than RAPT_VARIANCE";
     case RAPT_BAD_ROWS:
-      return "a number in rows is not below options->out_features, or count is above it without rows";
+      return "a number in rows is not below options->out_features, count is above it without rows, or x_rows or y_rows of "
+             "the options is set for a batch, or max_rows for another bag than RAPT_BAG_MAX";
+    case RAPT_BAD_DIMS:
+      return "dims is 0 or above RAPT_MAX_DIMS (of convolutions: RAPT_MAX_CONVOLVED, of batches: RAPT_MAX_BATCH_DIMS), or in_size, taps, stride, "
+             "dilation, pad_before or pad_after has an entry at or beyond it";
+    case RAPT_BAD_Z_STRIDES:
+      return "a stride of options->z_strides is 0 or negative next to others, or set for a function that does not read z";
+    case RAPT_BAD_FUNCTION:
+      return "options->function is not one of rapt_map_function";
+    case RAPT_BAD_INPUTS:
+      return "y or z is null for a function that reads it, or set for one that does not";
+    case RAPT_BAD_PARAMETERS:
+      return "options->alpha, beta or gamma is set for a function without it, or is NaN";
+    case RAPT_BAD_KV_STARTS:
+      return "an entry of options->kv_starts is negative, above the sequence's length, no multiple of 16 with pages or "
+             "of 64 with packed keys, or kv_starts is set with kv_offsets";
+    case RAPT_BAD_Q_STARTS:
+      return "an entry of options->q_starts is negative or larger than options->q_len, or q_starts is set with "
+             "q_offsets";
+    case RAPT_BAD_METRIC:
+      return "options->metric is not one of rapt_metric_kind";
+    case RAPT_BAD_TOP_K:
+      return "options->k is 0 for rapt_top_k, or set for rapt_metric_rows";
+    case RAPT_BAD_Q_STRIDE:
+      return "options->q_stride is smaller than a row";
+    case RAPT_BAD_OUT_STRIDE:
+      return "options->out_stride is smaller than a row of the output";
+    case RAPT_BAD_BATCH_STRIDE:
+      return "a batch_stride of the options is smaller than a sequence or a problem";
+    case RAPT_BAD_A:
+      return "a is null";
+    case RAPT_BAD_B:
+      return "b is null";
+    case RAPT_BAD_A_STRIDE:
+      return "options->a_stride is smaller than a row";
+    case RAPT_BAD_B_STRIDE:
+      return "options->b_stride is smaller than a row";
+    case RAPT_BAD_STATE_STRIDE:
+      return "options->state_stride is smaller than a token";
+    case RAPT_BAD_AXIS:
+      return "options->axis is not below options->dims";
+    case RAPT_BAD_TARGET:
+      return "options->target is null, or an entry is neither a class nor options->ignore_index";
+    case RAPT_BAD_LABEL_SMOOTHING:
+      return "options->label_smoothing is not between 0 and 1";
+    case RAPT_BAD_INDICES:
+      return "indices is null, or an index is below -1 or not below options->out_rows, of bags options->rows";
   }
   return nullptr;
 }

@@ -2,6 +2,7 @@
 // kernel of the active level.
 #include "api/elements.hpp"
 #include "api/floating_point.hpp"
+#include "api/halves.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace rapt {
@@ -11,6 +12,18 @@ template <class E, auto kernel, class... Arguments>
 [[gnu::always_inline]] inline auto forward(Arguments... arguments) {
   return forward_in_default_mode([](auto... all) { return (kernels().of<E>().*kernel)(all...); },
                                  arguments...);
+}
+
+// Runs f32's kernel of an activation's gradient on elements of 16 bits.
+template <class E, auto kernel>
+void gradient_of_halves(const E *x, const E *dy, E *dx, std::size_t n) {
+  alignas(64) float of_x[half_block], of_dy[half_block];
+  for_each_block(n, [&](std::size_t i, std::size_t k) {
+    widen_elements<E>(x + i, of_x, k);
+    widen_elements<E>(dy + i, of_dy, k);
+    (kernels().f32.*kernel)(of_x, of_dy, of_dy, k);
+    narrow_elements<E>(of_dy, dx + i, k);
+  });
 }
 
 }  // namespace
@@ -66,6 +79,16 @@ RAPT_FLOATS(EXP_SUM, exp_sum)
 RAPT_FLOATS(GRADIENT, silu_backward)
 RAPT_FLOATS(GRADIENT, gelu_backward)
 RAPT_FLOATS(GRADIENT, gelu_tanh_backward)
+
+#define GRADIENT_OF_HALVES(name, type, E)                                                                   \
+  void rapt_##name##_##type(const Public<E> *x, const Public<E> *dy, Public<E> *dx, size_t n) {             \
+    in_default_mode([&] {                                                                                   \
+      gradient_of_halves<E, &Operations<float>::name>(elements<E>(x), elements<E>(dy), elements<E>(dx), n); \
+    });                                                                                                     \
+  }
+RAPT_HALVES(GRADIENT_OF_HALVES, silu_backward)
+RAPT_HALVES(GRADIENT_OF_HALVES, gelu_backward)
+RAPT_HALVES(GRADIENT_OF_HALVES, gelu_tanh_backward)
 
 #define ARGMAX(name, type, E)                                   \
   size_t rapt_##name##_##type(const Public<E> *x, size_t n) {   \

@@ -18,6 +18,9 @@ inline std::ptrdiff_t at(std::ptrdiff_t stride, std::size_t index) {
 // The rows of a task are queries of all query heads that share a key/value head of a sequence. They are
 // ordered token by token, and within a token head by head. So a tile with few tokens and many heads is full,
 // and the rows of a causal tile see nearly the same keys.
+//
+// A sequence may have padding before its first key. Keys and positions here count from that key. Only addresses know of
+// the padding, so that a padded sequence is computed as it would be alone.
 class AttentionTile {
  public:
   using Call = rapt::AttentionCall;
@@ -30,7 +33,9 @@ class AttentionTile {
     kv_head_ = sequence_head % o_.kv_heads;
     q_len_ = o_.q_offsets ? static_cast<std::size_t>(o_.q_offsets[sequence_ + 1] - o_.q_offsets[sequence_])
                           : o_.q_len;
-    kv_len_ = o_.kv_lengths ? static_cast<std::size_t>(o_.kv_lengths[sequence_]) : all_keys();
+    start_ = o_.kv_starts ? static_cast<std::size_t>(o_.kv_starts[sequence_]) : 0;
+    first_query_ = o_.q_starts ? static_cast<std::size_t>(o_.q_starts[sequence_]) : 0;
+    kv_len_ = o_.kv_lengths ? static_cast<std::size_t>(o_.kv_lengths[sequence_]) - start_ : all_keys();
     const std::size_t all = all_rows();
     first_ = index % tiles * rapt::attention_tile_rows;
     if (first_ > all) first_ = all;
@@ -63,12 +68,14 @@ class AttentionTile {
     std::size_t end;
   };
   std::int64_t position(Row row) const {
-    const std::int64_t offset = o_.causal == RAPT_CAUSAL_OFFSET     ? o_.causal_offset
-                                : o_.causal == RAPT_CAUSAL_TOP_LEFT ? 0
+    const auto start = static_cast<std::int64_t>(start_);
+    const std::int64_t offset = o_.causal == RAPT_CAUSAL_OFFSET     ? o_.causal_offset - start
+                                : o_.causal == RAPT_CAUSAL_TOP_LEFT ? -start
                                                                     : keys_before_queries();
     return static_cast<std::int64_t>(row.token) + offset;
   }
   Range range(Row row) const {
+    if (row.token < first_query_) return {0, 0};
     const std::int64_t p = position(row);
     std::int64_t first = 0, end = static_cast<std::int64_t>(kv_len_);
     if (o_.causal != RAPT_CAUSAL_NONE && end > p + 1) end = p + 1;
@@ -122,15 +129,18 @@ class AttentionTile {
   }
   template <class A>
   A *dbias(Row row) const {
-    return gradients().dbias ? static_cast<A *>(gradients().dbias) + own_token(o_.bias_strides, row)
+    return gradients().dbias ? static_cast<A *>(gradients().dbias) + own_token(o_.bias_strides, row) + start_
                              : nullptr;
   }
   // Returns the number of keys of the sequence, visible or not. A backward call writes the gradients of all
   // keys.
   std::size_t all_keys() const {
-    return o_.kv_offsets ? static_cast<std::size_t>(o_.kv_offsets[sequence_ + 1] - o_.kv_offsets[sequence_])
-                         : o_.kv_len;
+    return (o_.kv_offsets ? static_cast<std::size_t>(o_.kv_offsets[sequence_ + 1] - o_.kv_offsets[sequence_])
+                          : o_.kv_len) -
+           start_;
   }
+  // Returns the number of keys of padding before the first key.
+  std::size_t padding() const { return start_; }
   std::size_t kv_head() const { return kv_head_; }
   std::size_t q_heads_per_kv_head() const { return heads_; }
 
@@ -165,10 +175,10 @@ class AttentionTile {
   // Returns the bias of a row from key 0 on, or null without a bias.
   template <class A>
   const A *bias(Row row) const {
-    return o_.bias ? static_cast<const A *>(o_.bias) + own_token(o_.bias_strides, row) : nullptr;
+    return o_.bias ? static_cast<const A *>(o_.bias) + own_token(o_.bias_strides, row) + start_ : nullptr;
   }
   const std::uint8_t *mask(Row row) const {
-    return o_.mask ? o_.mask + own_token(o_.mask_strides, row) : nullptr;
+    return o_.mask ? o_.mask + own_token(o_.mask_strides, row) + start_ : nullptr;
   }
   template <class A>
   double scale(Row row) const {
@@ -207,6 +217,7 @@ class AttentionTile {
   }
   std::ptrdiff_t kv_token(const rapt_strides &s, std::size_t key, bool packed) const {
     std::ptrdiff_t base = at(s.batch, sequence_);
+    key += start_;
     if (o_.block_table) {
       const std::size_t page = key / o_.page_size;
       base = at(s.batch, static_cast<std::size_t>(o_.block_table[sequence_ * o_.block_table_stride + page]));
@@ -225,6 +236,7 @@ class AttentionTile {
   std::size_t index_;
   std::size_t heads_;  // query heads per key/value head
   std::size_t sequence_, kv_head_, q_len_, kv_len_;
+  std::size_t start_, first_query_;  // the first key and the first query in the caller's arrays
   std::size_t first_, rows_;
 };
 

@@ -91,7 +91,8 @@ class BackwardTasks {
     first_share_ = first % shares_;
     end_share_ = run.end - set * shares_ < shares_ ? run.end - set * shares_ : shares_;
     end_ = set * shares_ + end_share_;
-    // The keys are divided once for all sequences, so that a task has the same columns of dbias in each.
+    // The keys are divided once for all sequences, so that a task has the same columns of dbias in each. Sequences that
+    // begin at different columns are not divided (shares()).
     std::size_t longest = 0;
     for_each_head(
         [&](const AttentionTile &head) { longest = head.kv_len() > longest ? head.kv_len() : longest; });
@@ -115,6 +116,7 @@ class BackwardTasks {
                   of_keys = keys_below(head.kv_len());
       const std::size_t end = written.end;
       std::size_t cleared = written.first, finished = written.first;
+      if (first_share_ == 0) clear_padding<A>(head);
       const auto clear_to = [&](std::size_t key) {
         for (; cleared < key && cleared < end; ++cleared) for_dk_and_dv(head, sums, cleared, set_to_zero<A>);
       };
@@ -158,6 +160,7 @@ class BackwardTasks {
     return call.gradients->dbias && o.kv_heads > 1 && o.bias_strides.head == 0;
   }
   static std::size_t shares(const rapt::AttentionCall &call) {
+    if (call.options.kv_starts && joins_batches(call)) return 1;
     const std::size_t blocks = blocks_of(call.options.kv_len), tiles = call.tiles_per_sequence();
     std::size_t most = (enough_tasks + sets(call) - 1) / sets(call);
     if (most > blocks) most = blocks;
@@ -186,7 +189,19 @@ class BackwardTasks {
 
   template <class A>
   static void set_to_zero(A *x, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) x[i] = 0;
+    for (std::size_t i = 0; i < n; ++i) x[i] = A{};
+  }
+  // Clears the gradients of the padding before the first key. No row adds to them, so that they have no sums.
+  template <class A>
+  static void clear_padding(const AttentionTile &head) {
+    rapt::with_element<A>(head.dkv_type(), [&](auto element) {
+      using E = typename decltype(element)::type;
+      const std::size_t keys = head.padding();
+      for (std::size_t key = 0 - keys; key != 0; ++key) {  // keys count from the first one
+        set_to_zero(head.dk<E>(key), head.options().qk_dim);
+        set_to_zero(head.dv<E>(key), head.options().v_dim);
+      }
+    });
   }
   template <class A, class F>
   static void for_dk_and_dv(const AttentionTile &head, const KeySums<A> &sums, std::size_t key, F f) {
@@ -198,10 +213,13 @@ class BackwardTasks {
     if (first_batch_ == 0) for_each_dsinks<A>(set_to_zero<A>);
     if (!call_.gradients->dbias) return;
     for_each_head([&](const AttentionTile &head) {
+      const Range columns = keys_below(call_.options.kv_len - head.padding());
       AttentionTile::Row row{0, head.kv_head() * head.q_heads_per_kv_head()};
       for (std::size_t h = 0; h < head.q_heads_per_kv_head(); ++h, ++row.q_head) {
         for (row.token = 0; row.token < call_.options.q_len; ++row.token) {
-          set_to_zero(head.dbias<A>(row) + keys_.first, keys_.end - keys_.first);
+          A *const first_key = head.dbias<A>(row);
+          if (first_share_ == 0) set_to_zero(first_key - head.padding(), head.padding());
+          set_to_zero(first_key + columns.first, columns.end - columns.first);
         }
       }
     });

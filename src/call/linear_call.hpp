@@ -69,6 +69,8 @@ class LinearTasks {
 };
 
 constexpr bool is_4_bits(rapt_type type) { return type == RAPT_I4 || type == RAPT_U4; }
+// Whether weights may have the array w_zeros.
+constexpr bool may_have_zeros(rapt_type type) { return type == RAPT_U4 || type == RAPT_U8; }
 constexpr bool is_in_file_blocks(rapt_type type) { return type >= RAPT_Q8_0 && type <= RAPT_NVFP4; }
 constexpr bool is_quantized(rapt_type type) { return type >= RAPT_I8; }
 
@@ -95,6 +97,11 @@ struct LinearCall {
   const void *w = nullptr;
   void *y = nullptr;
   rapt_linear_options options{};
+  // Convolutions have these, or null. A number of the arithmetic type for each row is added like a bias. With offsets, one
+  // for each input, the weight of output n and input k is at w + w_offsets[k] + n. Weights have the arithmetic type then,
+  // and may be read up to 64 elements behind the last.
+  const void *row_bias = nullptr;
+  const std::ptrdiff_t *w_offsets = nullptr;
 
   // Row r of the call reads this row of x, and writes this row of y.
   std::size_t x_row(std::size_t r) const { return options.x_rows ? options.x_rows[r] : r; }

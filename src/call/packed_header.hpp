@@ -74,7 +74,6 @@ struct PackedHeader {
   // layer. `length` is not looked at.
   bool fits(const rapt_linear_options &o) const {
     const bool has_type = has_scales || has_offsets, has_both = has_zeros && has_codebook;
-    const bool is_for_u4 = has_zeros || has_codebook;
     const bool is_float = scale_type == RAPT_F32 || scale_type == RAPT_F16 || scale_type == RAPT_BF16;
     for (const std::uint8_t has : {has_scales, has_zeros, has_offsets, has_codebook}) {
       if (has > 1) return false;
@@ -88,7 +87,8 @@ struct PackedHeader {
     return check == checked() && name == expected_name && in_features == o.in_features &&
            out_features == o.out_features && scale_group == o.scale_group &&
            w_type == static_cast<std::uint32_t>(o.w_type) && (has_type ? is_float : scale_type == 0) &&
-           !has_both && (w_type == RAPT_U4 || !is_for_u4) && (is_quantized(o.w_type) || !has_type) &&
+           !has_both && (!has_zeros || may_have_zeros(o.w_type)) && (!has_codebook || w_type == RAPT_U4) &&
+           (is_quantized(o.w_type) || !has_type) &&
            (o.w_scale_type == RAPT_TYPE_DEFAULT || scale_type == static_cast<std::uint32_t>(o.w_scale_type));
   }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "call/transposed_copy.hpp"
@@ -39,11 +40,13 @@ void pack_weights(const E *w, std::ptrdiff_t output_stride, std::ptrdiff_t input
   for (std::size_t n = 0; n < outputs; n += linear_block) {
     E *const block = packed + packed_weight_offset<E>(first + n, 0, in_features);
     const E *const from = w + output_stride * static_cast<std::ptrdiff_t>(n);
+    const std::size_t left = outputs - n < linear_block ? outputs - n : linear_block;
+    constexpr std::size_t unit = sizeof(E) * packed_group<E>;
     std::size_t k = 0;
-    if (input_stride == 1 && outputs - n >= linear_block) {
-      k = packed_group<E> *
-          copy_transposed<sizeof(E) * packed_group<E>>(from, output_stride * size, linear_block,
-                                                       in_features / packed_group<E>, block, linear_block);
+    if (input_stride == 1 && left % TransposedSquare<unit>::side == 0) {
+      if (left < linear_block) std::memset(static_cast<void *>(block), 0, padded * linear_block * sizeof(E));
+      k = packed_group<E> * copy_transposed<unit>(from, output_stride * size, left,
+                                                  in_features / packed_group<E>, block, linear_block);
     }
     for (; k < padded; ++k) {
       for (std::size_t i = 0; i < linear_block; ++i) {

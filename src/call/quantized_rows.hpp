@@ -1,10 +1,12 @@
-// Describes calls of rapt_quantize_rows and rapt_dequantize_rows, whose arguments have been checked.
+// Describes calls of rapt_quantize_rows and rapt_dequantize_rows, whose arguments have been checked. Rows of blocks of
+// a file have their scales in them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "call/linear_call.hpp"
+#include "contract/file_blocks.hpp"
 #include "rapt/rapt.h"
 
 namespace rapt {
@@ -16,7 +18,10 @@ struct IntegerRows {
   std::ptrdiff_t stride;            // of the numbers
 
   std::size_t groups() const { return inputs == 0 ? 0 : (inputs - 1) / group + 1; }
-  std::size_t q_row() const { return is_4_bits(q_type) ? inputs / 2 + inputs % 2 : inputs; }
+  std::size_t q_row() const {
+    if (const FileBlocks file = FileBlocks::of(q_type)) return inputs / file.inputs * file.bytes;
+    return is_4_bits(q_type) ? inputs / 2 + inputs % 2 : inputs;
+  }
 };
 
 struct QuantizeCall : IntegerRows {

@@ -6,6 +6,7 @@
 //   i8      | q + 128   | 128
 //   i4      | q + 8     | 8
 //   u4      | q         | as given, or 8
+//   u8      | q         | as given, or 128
 //   f8      | its bits  | none: the number is that of the bits (contract/f8.hpp)
 //
 // Packed weights are a header, the codebook if there is one, and blocks of 64 outputs. Multi-byte numbers are
@@ -120,7 +121,7 @@ class QuantizedWeights {
     return copied;
   }
   // What makes codes of the bytes of plain weights, and plain weights of codes.
-  std::uint8_t flip() const { return f8_ ? 0 : 128; }
+  std::uint8_t flip() const { return f8_ || o_.w_type == RAPT_U8 ? 0 : 128; }
   int zero(std::size_t output, std::size_t group) const {
     if (!has_zeros()) return common_zero();
     return is_packed() ? *packed_zeros(output, group) : o_.w_zeros[output * scale_groups(o_) + group];

@@ -73,5 +73,35 @@ struct ExpContract<double> {
   static constexpr double tanh_saturates = 20.0;
 };
 
+// 2^x has another reduction and another range; the steps are those of exp.
+//
+//   fpminimax(2^x, [|1,...,6|], [|SG...|], [-0.501; 0.501], 1, relative);   (for f64: 1 to 11, D...)
+template <class A>
+struct Exp2Contract;
+
+template <>
+struct Exp2Contract<float> : ExpContract<float> {
+  static constexpr float linear = 0x1.62e43p-1f;
+  static constexpr float c[coefficient_count] = {0x1.ebfbd8p-3f, 0x1.c6af72p-5f, 0x1.3b309p-7f,
+                                                 0x1.5f0e12p-10f, 0x1.3fb5f2p-13f};
+  static constexpr float exp_overflow = 0x1.fffffep6f;
+  static constexpr float exp_underflow = -150.0f;
+  static constexpr float exp_plain = 125.0f;
+  static constexpr float exp_normal_from = -126.0f;
+};
+
+template <>
+struct Exp2Contract<double> : ExpContract<double> {
+  static constexpr double linear = 0x1.62e42fefa39efp-1;
+  static constexpr double c[coefficient_count] = {
+      0x1.ebfbdff82c5a6p-3,  0x1.c6b08d704a128p-5,  0x1.3b2ab6fb9fd4bp-7,  0x1.5d87fe789f8c1p-10,
+      0x1.4309130f8b404p-13, 0x1.ffcbfc61b2e73p-17, 0x1.62bfc5f526e95p-20, 0x1.b5252c940fc5p-24,
+      0x1.e61e117ea7f08p-28, 0x1.e9650ee6e54fap-32};
+  static constexpr double exp_overflow = 0x1.fffffffffffffp9;
+  static constexpr double exp_underflow = -1075.0;
+  static constexpr double exp_plain = 1021.0;
+  static constexpr double exp_normal_from = -1022.0;
+};
+
 }  // namespace
 }  // namespace rapt

@@ -41,4 +41,12 @@ ExpConstants<A> exp_constants(double scale) {
   return k;
 }
 
+template <class A>
+constexpr ExpConstants<A> exp2_constants() {
+  using C = rapt::Exp2Contract<A>;
+  ExpConstants<A> k{1, 1, 0, C::linear, {}};
+  for (std::size_t i = 0; i < C::coefficient_count; ++i) k.c[i] = C::c[i];
+  return k;
+}
+
 }  // namespace

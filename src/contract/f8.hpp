@@ -4,6 +4,9 @@
 //   E4M3   | 4 bits   | 7    | 0x7f and 0xff are NaN, nothing is infinite
 //   E5M2   | 5 bits   | 15   | as in IEEE 754
 //
+// The product with factor() has a subnormal operand where the code is subnormal, which costs some CPUs an assist. Of a
+// layer whose largest number is 448, about one in 10000 is such.
+//
 // Kernels make the same two steps (kernels/linear/codes.hpp). Powers of 2 are exact, because f32 has all these numbers.
 #pragma once
 

@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "contract/types.hpp"
 #include "rapt/rapt.h"
 
 namespace rapt {
@@ -218,6 +219,36 @@ struct NVFP4 : PlainBlock {
   }
   static constexpr Places scale(std::size_t g) { return {{g, 0, 8, 0}, {}}; }
 };
+
+// A number of f16 in a block, whose sign may change.
+inline float half_at(const std::uint8_t *block, std::size_t at, unsigned sign = 0) {
+  const unsigned bits = static_cast<unsigned>(block[at] | block[at + 1] << 8) ^ sign;
+  return widened(F16{static_cast<std::uint16_t>(bits)});
+}
+
+// The scale and the offset of group g of a block, which are exact in f32.
+template <class File>
+float scale_of_group(const std::uint8_t *block, std::size_t g) {
+  if constexpr (File::scale_of != ScaleOf::d) {
+    const auto byte = static_cast<std::uint8_t>(File::scale(g).read(block));
+    return File::scale_of == ScaleOf::e8m0 ? half_of_e8m0(byte) : half_of_ue4m3(byte);
+  } else if constexpr (File::has_steps) {
+    const unsigned bits = File::scale(g).read(block) & (File::shares_bytes ? 15U : 255U);
+    return static_cast<float>(static_cast<std::int8_t>(bits - File::scale_zero)) * half_at(block, File::d);
+  } else {
+    return half_at(block, File::d);
+  }
+}
+template <class File>
+float offset_of_group(const std::uint8_t *block, std::size_t g) {
+  if constexpr (!File::has_steps) {
+    return half_at(block, File::m);
+  } else if constexpr (File::shares_bytes) {
+    return static_cast<float>(File::scale(g).read(block) >> 4) * half_at(block, File::m, 0x8000);
+  } else {
+    return static_cast<float>(File::offset(g).read(block)) * half_at(block, File::m, 0x8000);
+  }
+}
 
 // Calls f(block) with the type's description, and returns whether it has one.
 template <class F>

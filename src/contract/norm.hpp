@@ -26,6 +26,9 @@
 //
 // dweight and dbias add up the rows in order, from 0 or from what they hold.
 //
+// The statistics of a row are rstd = r, mean = c and mean_rest = l + m. Of elements of 16 bits, gradients are those of f32,
+// where x, dy and w are widened and dx is rounded.
+//
 // A row of equal numbers is its first element everywhere: x - p, a, l, d and m are 0, c is p, and so h is 0. Nothing of
 // that depends on n or overflows. If the numbers differ, c is the number of the type next to their mean, l what the mean
 // has beyond it, and m the error that is left. So c takes the large part of x away, mostly without rounding, and what is

@@ -47,7 +47,8 @@ Decision decided() {
 // kernel faster.
 bool leaves_to_base(std::size_t level, unsigned kernel) {
   if (decided().tuning != Tuning::zen4 || level != find_level("avx512")) return false;
-  return kernel == dot_f16 || kernel == dot_rows_f16 || kernel == scale_f16;
+  return kernel == dot_f16 || kernel == dot_rows_f16 || kernel == metric_f16 || kernel == metric_rows_f16 ||
+         kernel == scale_f16;
 }
 
 // Calls visit(part, level) for each part of a level, then for those of the level that it builds on, and so
@@ -205,6 +206,7 @@ using namespace rapt;
 bool rapt_reads_rows_one_by_one() { return decided().tuning == Tuning::zen4; }
 bool rapt_fetches_far_ahead() { return decided().tuning == Tuning::zen4; }
 bool rapt_prefers_its_prefetcher() { return decided().tuning == Tuning::zen4; }
+bool rapt_reads_in_order() { return decided().tuning == Tuning::zen5; }
 
 bool rapt_may_use_tiles() {
   Tiles answer = tiles.load(std::memory_order_relaxed);

@@ -11,8 +11,8 @@
 
 namespace rapt {
 
-enum class Tuning : std::uint8_t { general, zen4 };
-inline constexpr std::string_view tuning_names[] = {"general", "zen4"};
+enum class Tuning : std::uint8_t { general, zen4, zen5 };
+inline constexpr std::string_view tuning_names[] = {"general", "zen4", "zen5"};
 
 // `wanted` is the value of RAPT_TUNING, or null. An unknown name changes nothing.
 constexpr Tuning choose_tuning(Tuning of_cpu, const char *wanted) {

@@ -26,7 +26,8 @@ constexpr Tuning tuning_of(const CpuidLeaf &leaf_0, const CpuidLeaf &leaf_1) {
   const bool amd =
       leaf_0.b == 0x68747541 && leaf_0.d == 0x69746e65 && leaf_0.c == 0x444d4163;  // AuthenticAMD
   const std::uint32_t family = (leaf_1.a >> 8 & 0xf) + (leaf_1.a >> 20 & 0xff);
-  return amd && family == 25 ? Tuning::zen4 : Tuning::general;
+  if (!amd) return Tuning::general;
+  return family == 25 ? Tuning::zen4 : family == 26 ? Tuning::zen5 : Tuning::general;
 }
 
 // A Machine has these functions:

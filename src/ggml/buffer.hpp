@@ -34,18 +34,19 @@ bool may_be_cache(Tensor root);
 struct Packing {
   rapt_linear_options options;  // of a call, without the shape of x
   std::size_t matrix_bytes;
-  bool has_blocks;  // of the tensor's type, as they are
 };
 
 // Whether a packed buffer packs a tensor of this shape and type: a matrix of weights. It keeps other tensors as they are.
 bool is_packable(Tensor t);
 std::optional<Packing> packing_of(Tensor t);
+// The same for any matrices of weights, which an op may pack for itself.
+std::optional<Packing> packing_for_op(Tensor t);
 
 // Whether the memory of t, or of the tensor that t is a view of, has packed weights: only MUL_MAT, MUL_MAT_ID and
 // GET_ROWS read them.
 bool is_packed(Tensor t);
 
-// The options of a layer with the weights t, which are not packed: types, features and arithmetic.
+// The options of a layer with the weights t: types, features and arithmetic.
 rapt_linear_options layer_of(Tensor t);
 
 }  // namespace rapt_ggml

@@ -7,16 +7,111 @@
 #include <cstdint>
 #include <cstring>
 
-#include "ggml/blocks.hpp"
-#include "ggml/code_bits.hpp"
 #include "ggml/formats.hpp"
-#include "ggml/halves.hpp"
 
 namespace rapt_ggml {
 namespace {
 
 constexpr std::size_t size = 32;  // of all blocks here
+using Byte = std::uint8_t;
 using Codes = std::array<Byte, size>;
+
+// ---- the blocks, as they lie in files and in tensors. All members are bytes, so blocks may begin at any address.
+
+static_assert(std::endian::native == std::endian::little, "ggml's files are little-endian");
+
+struct BlockQ8_0 {
+  Byte scale[2], codes[32];
+};
+// Low halves of `codes` are inputs 0 to 15, high halves 16 to 31. It is so in all blocks below.
+struct BlockQ4_0 {
+  Byte scale[2], codes[16];
+};
+struct BlockQ4_1 {
+  Byte scale[2], offset[2], codes[16];
+};
+// Bit j of `high` is the fifth bit of input j.
+struct BlockQ5_0 {
+  Byte scale[2], high[4], codes[16];
+};
+struct BlockQ5_1 {
+  Byte scale[2], offset[2], high[4], codes[16];
+};
+struct BlockIQ4_NL {
+  Byte scale[2], codes[16];
+};
+
+// What codes of IQ4_NL stand for.
+constexpr std::array<std::int8_t, 16> iq4_values = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                                    1,    13,   25,  38,  53,  69,  89,  113};
+
+// Calls f with a block of this type, whose contents do not matter. Returns whether rows of the type are encoded.
+template <class F>
+bool with_block(ggml_type type, F f) {
+  switch (type) {
+    case GGML_TYPE_Q8_0:
+      return f(BlockQ8_0{}), true;
+    case GGML_TYPE_Q4_0:
+      return f(BlockQ4_0{}), true;
+    case GGML_TYPE_Q4_1:
+      return f(BlockQ4_1{}), true;
+    case GGML_TYPE_Q5_0:
+      return f(BlockQ5_0{}), true;
+    case GGML_TYPE_Q5_1:
+      return f(BlockQ5_1{}), true;
+    case GGML_TYPE_IQ4_NL:
+      return f(BlockIQ4_NL{}), true;
+    default:
+      return false;
+  }
+}
+
+// Halves are rounded one by one, in integers: a call of the library for each would take longer.
+constexpr std::uint16_t half_infinity = 0x7c00, half_nan = 0x7e00;
+
+// Rounds to nearest, ties to even.
+std::uint16_t float_to_half(float x) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x), magnitude = bits & 0x7fffffffU;
+  const std::uint32_t sign = bits >> 16 & 0x8000U;
+  std::uint32_t half;
+  if (magnitude > 0x7f800000U) {
+    const std::uint32_t payload = magnitude >> 13 & 0x3ffU;
+    half = half_infinity | (payload ? payload : 0x200U);
+  } else if (magnitude >= 0x477ff000U) {  // 65520 is halfway between the largest half and 2^16
+    half = half_infinity;
+  } else if (magnitude >= 113U << 23) {
+    half = (magnitude - (112U << 23) + 0xfffU + (magnitude >> 13 & 1U)) >> 13;
+  } else if (magnitude >= 102U << 23) {  // a subnormal half, a multiple of 2^-24
+    const std::uint32_t shift = 126U - (magnitude >> 23), mantissa = (magnitude & 0x7fffffU) | 0x800000U;
+    half = (mantissa + (1U << (shift - 1)) - 1U + (mantissa >> shift & 1U)) >> shift;
+  } else {
+    half = 0;
+  }
+  return static_cast<std::uint16_t>(sign | half);
+}
+
+void store_half(std::uint16_t half, Byte *bytes) {
+  bytes[0] = static_cast<Byte>(half & 255);
+  bytes[1] = static_cast<Byte>(half >> 8);
+}
+
+// Codes of four bits become halves of bytes. The loops of the next two functions have fixed lengths and separate
+// arrays, because compilers vectorise such loops without further checks.
+void store_halves(const Byte *__restrict codes, Byte *__restrict halves) {
+  for (std::size_t i = 0; i < 16; ++i) halves[i] = static_cast<Byte>(codes[i] | codes[16 + i] << 4);
+}
+
+// The product adds bit 0 of byte i to bit 56 + i, and nothing carries into another.
+void store_five_bits(const Byte *__restrict codes, Byte *__restrict halves, Byte *__restrict high) {
+  for (std::size_t i = 0; i < 16; ++i) halves[i] = static_cast<Byte>((codes[i] & 15) | codes[16 + i] << 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    std::uint64_t eight;
+    std::memcpy(&eight, codes + 8 * i, sizeof eight);
+    high[i] = static_cast<Byte>((eight >> 4 & 0x0101010101010101U) * 0x0102040810204080U >> 56);
+  }
+}
+
+// ---- what blocks are made of
 
 // Maxima of integers may be taken in any order, and NaN is the largest. So compilers vectorise these loops,
 // which they do not if floats are compared.
@@ -228,17 +323,10 @@ void encode(const float *x, BlockIQ4_NL &block) {
   store_halves(codes.data(), block.codes);
 }
 
-template <class Block>
-concept Encodable = requires(const float *x, Block &block) {
-  encode(x, block);
-};
-
 }  // namespace
 
 bool can_encode(ggml_type type) {
-  bool can = float_type(type).has_value();
-  with_block(type, [&]<class Block>(const Block &) { can = Encodable<Block>; });
-  return can;
+  return float_type(type) || with_block(type, [](auto) {});
 }
 
 void encode_row(ggml_type type, const float *x, std::size_t n, void *row) {
@@ -246,10 +334,8 @@ void encode_row(ggml_type type, const float *x, std::size_t n, void *row) {
   if (type == GGML_TYPE_F16) rapt_convert_f32_to_f16(x, static_cast<rapt_f16 *>(row), n);
   if (type == GGML_TYPE_BF16) rapt_convert_f32_to_bf16(x, static_cast<rapt_bf16 *>(row), n);
   with_block(type, [&]<class Block>(const Block &) {
-    if constexpr (Encodable<Block>) {
-      auto *blocks = static_cast<Block *>(row);
-      for (std::size_t i = 0; i < n / Block::elements; ++i) encode(x + i * size, blocks[i]);
-    }
+    auto *blocks = static_cast<Block *>(row);
+    for (std::size_t i = 0; i < n / size; ++i) encode(x + i * size, blocks[i]);
   });
 }
 

@@ -1,55 +1,30 @@
-// The types of ggml's tensors: how rapt's linear layers hold them, and rows of them from and to f32. Every
-// function here works on one row, has no state, and gives the same bits on every CPU.
+// The types of ggml's tensors: what rapt calls them, and rows of them from and to f32. Every function here works on one
+// row, has no state, and gives the same bits on every CPU.
 #pragma once
 
 #include <ggml.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 
 #include "rapt/rapt.h"
 
 namespace rapt_ggml {
 
-// How rapt's linear layers hold a type of blocks: see rapt_linear_options.
-struct Format {
-  rapt_type type;     // RAPT_I8, RAPT_U4 or RAPT_I4
-  std::size_t group;  // scale_group
-  bool zeros;         // w_zeros are needed, and all of them are 0. RAPT_U4 without them has rapt's zero, 8
-  bool offsets;       // w_offsets are needed
-  rapt_type scale_type = RAPT_F32;       // the smallest one that has the scales and offsets exactly
-  rapt_type blocks = RAPT_TYPE_DEFAULT;  // rapt's type of blocks as they are, if it has one
-
-  constexpr std::size_t code_bytes(std::size_t inputs) const { return type == RAPT_I8 ? inputs : inputs / 2; }
-  constexpr std::size_t groups(std::size_t inputs) const { return inputs / group; }
-};
-
-// Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K, IQ4_NL, IQ4_XS, MXFP4, NVFP4, TQ1_0 and TQ2_0 have one.
-std::optional<Format> format_of(ggml_type type);
-
 // F32, F16 and BF16.
 std::optional<rapt_type> float_type(ggml_type type);
 
-// Sizes of the types above, and of I8, I16, I32 and I64. Both are 0 for other types.
-std::size_t block_elements(ggml_type type);
-std::size_t block_bytes(ggml_type type);
+// What rapt calls a type of blocks, and how many inputs share a scale there.
+struct Blocks {
+  rapt_type type;
+  std::size_t group;
+};
+std::optional<Blocks> blocks_of(ggml_type type);
 
-// All rows below have n elements, where n is a multiple of block_elements. Arrays must not overlap. Rows of
-// F32, F16 and BF16 are aligned to their elements. Other rows may begin anywhere. The rounding mode is to
-// nearest.
+// All rows below have n elements: whole blocks. Arrays must not overlap. Rows of F32, F16 and BF16 are aligned to their
+// elements. Other rows may begin anywhere. The rounding mode is to nearest.
 
-// Turns a row into rapt's codes, scales and offsets. They stand for the same numbers, exactly.
-//
-//   codes            format.code_bytes(n) bytes; 4-bit codes share a byte, input 2j in its low half
-//   scales, offsets  format.groups(n) each; offsets is not looked at in formats without them
-//
-// Infinite scales and those that are NaN are kept.
-void unpack_row(ggml_type type, const void *row, std::size_t n, std::uint8_t *codes, float *scales,
-                float *offsets);
-
-// y = float(code - zero) * scale + offset, each operation rounded to f32, as rapt_dequantize_rows does.
-bool can_decode(ggml_type type);  // F32, F16, BF16 and the types with a format
+bool can_decode(ggml_type type);  // those that rapt has a name for
 void decode_row(ggml_type type, const void *row, std::size_t n, float *y);
 
 // Rounds f32 to F32, F16 and BF16 as rapt_convert_f32_to_* does. Blocks of finite numbers get the bytes of

@@ -22,6 +22,12 @@ struct Host {
 // The functions that find_host() has found.
 const Host &host();
 
+// Whether the host turns rows of a type into f32, which it does for all quantized weights.
+inline bool host_decodes(ggml_type type) {
+  const ggml_type_traits *const traits = type < GGML_TYPE_COUNT ? host().type_traits(type) : nullptr;
+  return traits && traits->is_quantized && traits->to_float;
+}
+
 // Looks for ggml in the object that contains `caller`, in what this object links, and in all other objects. Returns null, or a
 // sentence that says why the plugin cannot run here.
 const char *find_host(const void *caller);

@@ -6,7 +6,7 @@
 
 #include "ggml/buffer.hpp"
 #include "ggml/ops.hpp"
-#include "ggml/unpacked.hpp"
+#include "ggml/pack.hpp"
 
 namespace rapt_ggml {
 
@@ -18,7 +18,7 @@ bool supports_weights(Tensor w) {
   // The loader asks with an empty buffer where a weight should lie: where it is packed.
   if (w->buffer && w->buffer->size == 0 && place_of(w) == Place::plain && packing_of(w)) return false;
   if (is_float(w)) return has_whole_strides(w);
-  return can_unpack(w->type) && has_dense_rows(w) && w->nb[1] >= row_bytes(w);
+  return host_decodes(w->type) && has_dense_rows(w) && w->nb[1] >= row_bytes(w);
 }
 
 // Precisions are lower limits, and the hint of a Hadamard matrix changes no result. [3] is ggml 0.25's precision of src1.
@@ -29,41 +29,41 @@ std::ptrdiff_t row_step(Tensor t) {
   return t->ne[1] == 1 ? std::max<std::ptrdiff_t>(stride(t, 0), 1) * t->ne[0] : stride(t, 1);
 }
 
-// The weights of the matrices of a tensor: packed, in place, or unpacked for one op.
+// The weights of the matrices of a tensor: packed, in place, or packed for one op.
 class Weights {
  public:
-  explicit Weights(Tensor w) : w_(w), packing_(is_packed(w) ? packing_of(w) : std::nullopt) {
-    layer_ = packing_ ? packing_->options : layer_of(w);
-    if (packing_ || is_float(w)) return;
-    unpacked_.resize(extent(w, 2) * extent(w, 3));
+  explicit Weights(Tensor w) : w_(w), layer_(layer_of(w)) {
+    if (!is_packed(w) && is_float(w)) return;
+    packing_ = is_packed(w) ? packing_of(w) : packing_for_op(w);
+    if (!packing_) throw Failure("weights have a shape that cannot be packed");
+    layer_ = packing_->options;
+    packed_ = bytes_of(w);
+    if (is_packed(w)) return;
+    is_missing_.assign(extent(w, 2) * extent(w, 3), true);
+    packed_ = memory_.bytes(is_missing_.size() * packing_->matrix_bytes);
     say_once(
         GGML_LOG_LEVEL_WARN,
-        "some weights are not in RAPT's memory, and are unpacked for each use: leave -ngl, -ot and --n-cpu-moe out");
+        "some weights are not in RAPT's memory, and are packed for each use: leave -ngl, -ot and --n-cpu-moe out");
   }
 
-  // Unpacks matrix i where that is needed, so that set() may be called.
-  void prepare(std::size_t i) {
-    if (i < unpacked_.size() && !unpacked_[i].weights()) unpacked_[i].fill(w_, matrix(i), 0, extent(w_, 1));
+  // Packs matrix i where that is needed, so that set() may be called.
+  void prepare(Engine &engine, std::size_t i) {
+    if (is_missing_.empty() || !is_missing_[i]) return;
+    pack_matrix(engine, w_, matrix(i), *packing_, packed_ + i * packing_->matrix_bytes);
+    is_missing_[i] = false;
   }
   const rapt_linear_options &layer() const { return layer_; }
   void set(Layer &layer, std::size_t i) const {
-    if (packing_) {
-      layer.w = bytes_of(w_) + i * packing_->matrix_bytes;
-    } else if (unpacked_.empty()) {
-      layer.w = matrix(i);
-      layer.options.w_strides = {row_step(w_), stride(w_, 0)};
-    } else {
-      layer.w = unpacked_[i].weights();
-      unpacked_[i].set_arrays(layer.options);
-    }
+    layer.w = packing_ ? packed_ + i * packing_->matrix_bytes : matrix(i);
+    if (!packing_) layer.options.w_strides = {row_step(w_), stride(w_, 0)};
   }
-  // All matrices, which are experts. Those of experts without rows are not unpacked.
-  void set(Layer &layer, rapt_expert_options &experts) {
-    if (!unpacked_.empty())
-      unpacked_[0].fill(w_, matrix(0), 0, experts.experts * extent(w_, 1), experts.offsets);
+  // All matrices, which are experts. Those of experts without rows are not packed.
+  void set(Engine &engine, Layer &layer, rapt_expert_options &experts) {
+    for (std::size_t i = 0; i < experts.experts; ++i) {
+      if (experts.offsets[i] != experts.offsets[i + 1]) prepare(engine, i);
+    }
     set(layer, 0);
-    if (unpacked_.empty())
-      experts.w_stride = static_cast<std::ptrdiff_t>(packing_ ? packing_->matrix_bytes : w_->nb[2]);
+    experts.w_stride = static_cast<std::ptrdiff_t>(packing_ ? packing_->matrix_bytes : w_->nb[2]);
   }
 
  private:
@@ -72,9 +72,11 @@ class Weights {
   }
 
   Tensor w_;
-  std::optional<Packing> packing_;
   rapt_linear_options layer_;
-  std::vector<Unpacked> unpacked_;
+  std::optional<Packing> packing_;
+  std::byte *packed_ = nullptr;
+  Scratch memory_;
+  std::vector<bool> is_missing_;
 };
 
 }  // namespace
@@ -168,7 +170,7 @@ void mul_mat(Graph &graph, Tensor op) {
   Weights weights(w);
   const std::size_t n2 = extent(op, 2), n3 = extent(op, 3), of_w2 = extent(w, 2), of_w3 = extent(w, 3);
   std::vector<Layer> layers;
-  weights.prepare(0);
+  weights.prepare(graph.engine, 0);
   if (const std::optional<Layer> layer = layer_of_all_rows(op, weights)) {
     layers.push_back(*layer);
   } else {
@@ -177,7 +179,7 @@ void mul_mat(Graph &graph, Tensor op) {
       layers.push_back(layer_of_rows(weights.layer(), x, bytes_of(x) + i2 * x->nb[2] + i3 * x->nb[3],
                                      bytes_of(op) + i2 * op->nb[2] + i3 * op->nb[3], extent(op, 1),
                                      row_step(x), row_step(op)));
-      weights.prepare(matrix);
+      weights.prepare(graph.engine, matrix);
       weights.set(layers.back(), matrix);
     }
   }
@@ -223,7 +225,7 @@ void mul_mat_id(Graph &graph, Tensor op) {
   layer.options.y_stride = static_cast<std::ptrdiff_t>(extent(op, 0));
   layer.options.x_rows = x_rows.data();
   layer.options.y_rows = y_rows.data();
-  weights.set(layer, experts);
+  weights.set(engine, layer, experts);
   must(rapt::parallel_linear_experts({layer.x, layer.w, layer.y, &layer.options}, &experts, engine.threads(),
                                      engine.parts(), engine.memory()));
 }

@@ -16,7 +16,7 @@ struct Layer {
   rapt_linear_options options;
 };
 
-// The layer that a MUL_MAT is, if it is one call without unpacking: one matrix of weights for all rows.
+// The layer that a MUL_MAT is, if it is one call without packing: one matrix of weights for all rows.
 std::optional<Layer> layer_of_op(Tensor op);
 
 // Computes all layers on the engine's threads. No layer reads what another one writes.

@@ -37,6 +37,7 @@ void device_properties(ggml_backend_dev_t dev, ggml_backend_dev_props *propertie
   properties->name = device_name(dev);
   properties->description = device_description(dev);
   properties->type = device_type(dev);
+  properties->caps.mmap_support = true;  // else the loader copies what stays on the CPU, such as an embedding
   device_memory(dev, &properties->memory_free, &properties->memory_total);
 }
 

@@ -1,7 +1,7 @@
 // Rows that move: GET_ROWS, SET_ROWS, CPY, CONT, CONCAT, REPEAT, PAD and FILL.
 #include "ggml/buffer.hpp"
 #include "ggml/ops.hpp"
-#include "ggml/unpacked.hpp"
+#include "ggml/pack.hpp"
 
 namespace rapt_ggml {
 
@@ -22,15 +22,26 @@ void convert(ggml_type from, const std::byte *x, ggml_type to, std::byte *y, std
     std::memcpy(y, x, n / x_block * x_bytes);
     return;
   }
+  if (const std::optional<Blocks> blocks = blocks_of(from); blocks && float_type(to)) {
+    return must(rapt_dequantize_rows(x, blocks->type, 1, n, 0, nullptr, nullptr, nullptr, RAPT_TYPE_DEFAULT,
+                                     nullptr, y, *float_type(to), 0));
+  }
   float numbers[block];
   for (std::size_t i = 0; i < n; i += block) {
     const std::size_t count = std::min(block, n - i);
-    decode(from, x + i / x_block * x_bytes, count, numbers);
+    const std::byte *const part = x + i / x_block * x_bytes;
+    if (can_decode(from)) {
+      decode_row(from, part, count, numbers);
+    } else {
+      x_traits.to_float(part, numbers, static_cast<std::int64_t>(count));
+    }
     encode_row(to, numbers, count, y + i / y_block * y_bytes);
   }
 }
 
-bool converts(ggml_type from, ggml_type to) { return from == to || (can_unpack(from) && can_encode(to)); }
+bool converts(ggml_type from, ggml_type to) {
+  return from == to || ((float_type(from) || host_decodes(from)) && can_encode(to));
+}
 
 std::size_t row_number(Tensor ids, const std::byte *p, std::int64_t limit) {
   const std::int64_t id = ids->type == GGML_TYPE_I64 ? *reinterpret_cast<const std::int64_t *>(p)
@@ -45,7 +56,7 @@ bool supports_get_rows(Tensor op) {
   const Tensor from = op->src[0], ids = op->src[1];
   if (ids->type != GGML_TYPE_I32 || !has_dense_rows(op)) return false;
   // The rows of a view are somewhere else in packed weights. Those that the host decodes are rounded there.
-  if (is_packed(from)) return !from->view_src && float_type(op->type) && can_decode(from->type);
+  if (is_packed(from)) return !from->view_src && float_type(op->type) && is_exact(from->type);
   return converts(from->type, op->type) && has_dense_rows(from);
 }
 

@@ -24,7 +24,7 @@ Element *elements_of(std::byte *p) {
 }
 
 inline std::size_t extent(Tensor t, int dim) { return static_cast<std::size_t>(t->ne[dim]); }
-// Of a block, where elements come in blocks. The host knows more types than formats.hpp.
+// Of a block, where elements come in blocks. The host knows more types than rapt.
 inline std::size_t element_size(Tensor t) { return host().type_traits(t->type)->type_size; }
 inline std::size_t elements_in_block(Tensor t) {
   return static_cast<std::size_t>(host().type_traits(t->type)->blck_size);

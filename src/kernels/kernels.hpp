@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "call/softmax_rows.hpp"
+#include "contract/metric.hpp"
 #include "contract/no_fast_math.hpp"
 #include "contract/types.hpp"
 
@@ -14,9 +15,17 @@ struct AttentionCall;
 struct LinearCall;
 struct QuantizeCall;
 struct DequantizeCall;
+struct MetricRows;
+struct ReduceCall;
+struct ScanCall;
 struct RopeCall;
 struct NormCall;
 struct NormBackwardCall;
+struct SoftmaxGradient;
+struct AdamwCall;
+struct SgdCall;
+struct RandomCall;
+struct TapSums;
 
 // Holds one pointer per row of kernels.def, for elements of type E. A is the type of the arithmetic.
 template <class E, class A = Arithmetic<E>, class Sum = ProductSum<E>, class Factor = FactorOf<E>>
@@ -59,6 +68,7 @@ struct HasOperations {
   static constexpr bool floats = sizeof(E) >= 4, all_floats = floats || halves;
   static constexpr bool keys = all_floats || std::is_same_v<E, std::int8_t>;
   static constexpr bool from_halves = halves, to_halves = halves;
+  static constexpr bool f32_alone = std::is_same_v<E, float>;
   static constexpr bool bf16_alone = std::is_same_v<E, BF16>, i8_alone = std::is_same_v<E, std::int8_t>;
 };
 

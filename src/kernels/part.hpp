@@ -8,8 +8,14 @@
 #ifndef RAPT_FAMILY_dot
 #define RAPT_FAMILY_dot(kernel)
 #endif
+#ifndef RAPT_FAMILY_metric
+#define RAPT_FAMILY_metric(kernel)
+#endif
 #ifndef RAPT_FAMILY_vector
 #define RAPT_FAMILY_vector(kernel)
+#endif
+#ifndef RAPT_FAMILY_map
+#define RAPT_FAMILY_map(kernel)
 #endif
 #ifndef RAPT_FAMILY_softmax
 #define RAPT_FAMILY_softmax(kernel)
@@ -28,6 +34,9 @@
 #endif
 #ifndef RAPT_FAMILY_linear_in_i8
 #define RAPT_FAMILY_linear_in_i8(kernel)
+#endif
+#ifndef RAPT_FAMILY_reduce
+#define RAPT_FAMILY_reduce(kernel)
 #endif
 #ifndef RAPT_FAMILY_rope
 #define RAPT_FAMILY_rope(kernel)

@@ -19,11 +19,24 @@ PYTHON = {  # pages, with the beginnings of their names, in this order
     "experts": ("Mixtures of experts", "linear_experts expert_ pack_experts PackedExperts ExpertLists"),
     "linear": (
         "Linear layers",
-        "linear pack_weights unpack_weights pack_quantized unpack_quantized pack_blocks unpack_blocks pack_gptq pack_awq packed_rows quantize_rows dequantize_rows PackedWeights",
+        "linear matmul bmm pack_weights unpack_weights pack_quantized unpack_quantized pack_blocks unpack_blocks pack_gptq pack_awq packed_rows quantize_rows dequantize_rows PackedWeights",
     ),
-    "norms": ("Norms, gated activations and rotary positions", "rms_norm layer_norm gated rope"),
-    "rows": ("Rows", "softmax log_softmax logsumexp"),
+    "norms": ("Norms, gated activations and rotary positions", "rms_norm layer_norm NormStatistics gated rope"),
+    "rows": ("Rows", "softmax log_softmax logsumexp cross_entropy"),
+    "search": ("Embeddings and vector search", "top_k TopK similarity metric_pointer mean_pool normalize"),
+    "convolutions": ("Convolutions", "conv1d conv2d conv3d conv_transpose conv_input conv_weight causal_conv1d"),
+    "reductions": (
+        "Reductions",
+        "sum mean var std prod norm min max argmin cumsum cumprod cumulative_ index_add embedding_",
+    ),
+    "map": (
+        "Elementwise functions",
+        "sqrt rsqrt reciprocal exp2 expm1 log sin cos tan erf sigmoid softplus mish elu celu selu hard relu clamp clip add subtract multiply divide pow atan2 fma lerp",
+    ),
+    "solve": ("Triangular systems", "solve_triangular"),
+    "training": ("Optimizers and random numbers", "adamw_step sgd_step random_"),
     "vectors": ("Vectors", "silu gelu argmax dot scale convert exp"),
+    "hash": ("Hashes of arrays", "hash"),
     "prepare": ("Prepared calls", "prepare Prepared"),
     "levels": ("Levels and versions", "isa kernel_isa force_isa version bits_version"),
 }
@@ -139,7 +152,8 @@ def _write_python(root: Path, out: Path) -> None:
     if left:
         raise SystemExit(f"no page of Python has {', '.join(left)}")
     names = names_of_torch(root / "src/python/rapt")
-    entries = "".join(f".. autofunction:: rapt.torch.{name}\n\n" for name in names)
+    kinds = {name: "class" if name[0].isupper() else "function" for name in names}
+    entries = "".join(f".. auto{kind}:: rapt.torch.{name}\n\n" for name, kind in kinds.items())
     _write(
         folder / "torch.rst",
         "Gradients for PyTorch: rapt.torch\n=================================\n\n.. automodule:: rapt.torch\n\n"

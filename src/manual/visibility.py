@@ -27,6 +27,12 @@ PICTURES = {
         {"kv_lengths": [7], "causal": "top_left"},
         {"kv_lengths": [7], "causal": "bottom_right", "window_left": 3},
     ],
+    "padding": [
+        {"kv_starts": [3]},
+        {"kv_starts": [3], "q_starts": [2]},
+        {"kv_starts": [3], "causal": "top_left"},
+        {"kv_starts": [3], "causal": "bottom_right", "window_chunk": 4},
+    ],
 }
 
 

@@ -34,15 +34,32 @@ bool lies_exactly(const Operand &a, const Operand &b) {
   return a.data == b.data;
 }
 
+// Calls f(begin, end) for the bytes of each piece of a row that has no gaps.
+template <class F>
+void each_piece(const Operand &operand, const unsigned char *row, F f) {
+  const auto size = static_cast<std::ptrdiff_t>(size_of(operand.element));
+  const auto count = static_cast<std::ptrdiff_t>(operand.sizes[3]);
+  if (operand.strides[3] == 1) return f(row, row + count * size);
+  for (std::ptrdiff_t i = 0; i < count; ++i) {
+    const unsigned char *const at = row + i * operand.strides[3] * size;
+    f(at, at + size);
+  }
+}
+
 bool share_elements(const Operand &a, const Operand &b) {
+  const unsigned char *const first = a.lowest(), *const last = first + a.extent();
+  if (a.is_empty() || b.is_empty() || b.lowest() >= last || first >= b.lowest() + b.extent()) return false;
+  std::vector<bool> is_of_a(a.extent());
+  a.each_row_of_call([&](const unsigned char *row) {
+    each_piece(a, row, [&](const unsigned char *begin, const unsigned char *end) {
+      std::fill(is_of_a.begin() + (begin - first), is_of_a.begin() + (end - first), true);
+    });
+  });
   bool shares = false;
-  const auto row_bytes = [](const Operand &operand) {
-    return ((operand.sizes[3] - 1) * static_cast<std::size_t>(operand.strides[3]) + 1) *
-           size_of(operand.element);
-  };
-  a.each_row_of_call([&](const unsigned char *first) {
-    b.each_row_of_call([&](const unsigned char *second) {
-      shares = shares || (first < second + row_bytes(b) && second < first + row_bytes(a));
+  b.each_row_of_call([&](const unsigned char *row) {
+    each_piece(b, row, [&](const unsigned char *begin, const unsigned char *end) {
+      for (const unsigned char *at = std::max(begin, first); at < std::min(end, last); ++at)
+        shares = shares || is_of_a[static_cast<std::size_t>(at - first)];
     });
   });
   return shares;

@@ -48,7 +48,8 @@ class Call {
   virtual bool has_status() const { return true; }
   // What the other functions return that take the same arguments, or some of them. They write nothing that is a result.
   virtual std::vector<rapt_status> elsewhere(Where) { return {}; }
-  // Whether functions that undo the work give back what it was made of. Of a call that has been made.
+  // Whether functions that undo the work give back what it was made of, and others that read or repeat it agree. Of a
+  // call that has been made.
   virtual bool can_be_undone() const { return true; }
   // Adds what the fields may be that are not of an operand.
   virtual void add_limits(Limits &) {}

@@ -5,9 +5,11 @@
 #include <iterator>
 #include <utility>
 
+#include "calls/convolution.hpp"
 #include "calls/linear_problems.hpp"
 #include "calls/norm.hpp"
 #include "calls/quantized_values.hpp"
+#include "calls/reduce.hpp"
 #include "calls/rope.hpp"
 #include "calls/softmax.hpp"
 #include "calls/vectors.hpp"
@@ -39,6 +41,11 @@ Problem perhaps_with_integers(Random &random, Problem problem) {
   return problem;
 }
 
+Problem perhaps_in_unsigned_bytes(Random &random, Problem problem) {
+  const bool is_i8 = std::get<QuantizedProblem>(problem.of).weights == WeightType::i8;
+  return is_i8 && random.one_in(2) ? in_unsigned_bytes(random, std::move(problem)) : problem;
+}
+
 Problem perhaps_with_output_scales(Random &random, Problem problem) {
   std::get<LinearProblem>(problem.of).output_scales = random.one_in(4);
   return problem;
@@ -58,6 +65,10 @@ Problem draw_problem(Random &random, const KernelCase &kernel, std::size_t most)
       return draw_softmax_backward_problem(random, most);
     case Family::norm:
       return draw_norm_problem(random, most);
+    case Family::reduce:
+      return draw_reduce_problem(random, most);
+    case Family::convolution:
+      return draw_convolution_problem(random, multiplications);
     case Family::rope:
       return draw_rope_problem(random, most);
     case Family::linear:
@@ -65,7 +76,8 @@ Problem draw_problem(Random &random, const KernelCase &kernel, std::size_t most)
     case Family::quantized_linear: {
       const bool in_i8 = std::strstr(kernel.name, "_i8") != nullptr;
       Problem problem = perhaps_with_integers(random, draw_quantized_problem(random, multiplications, in_i8));
-      return with_later_options(random, perhaps_in_blocks(random, std::move(problem)), in_i8);
+      problem = with_later_options(random, perhaps_in_blocks(random, std::move(problem)), in_i8);
+      return perhaps_in_unsigned_bytes(random, std::move(problem));
     }
     case Family::attention:
     case Family::attention_backward:
@@ -79,9 +91,11 @@ Problem draw_problem(Random &random, const KernelCase &kernel, std::size_t most)
 Case draw_case(Random &random, const KernelCase &kernel, std::size_t most) {
   const Problem problem = draw_problem(random, kernel, most);
   const KernelTraits &traits = kernel.traits;
-  const auto draw_any = traits.is_rope()                                     ? draw_attention_layout
-                        : traits.is_linear() || traits.is_quantized_linear() ? draw_linear_layout
-                                                                             : draw_layout;
+  const bool has_order =
+      traits.is_linear() || traits.is_quantized_linear() || traits.is_reduce() || traits.is_convolution();
+  const auto draw_any = traits.is_rope() ? draw_attention_layout
+                        : has_order      ? draw_linear_layout
+                                         : draw_layout;
   return {problem, draw_any(random, traits.element_size)};
 }
 

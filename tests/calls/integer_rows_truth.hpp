@@ -1,4 +1,5 @@
-// Holds rapt_quantize_rows to its bound, and rapt_dequantize_rows to the three operations of rapt.h.
+// Holds rapt_quantize_rows to its bound, and rapt_dequantize_rows to the three operations of rapt.h, or to what the
+// layouts of blocks say.
 #pragma once
 
 #include "calls/integer_rows.hpp"
@@ -13,8 +14,8 @@ struct QuantizeRowsAccuracy {
 
   static Judgement judge(const Problem &problem, Bits bits) {
     const IntegerRow row(problem);
-    const bool in_4_bits = row.signed_type() == RAPT_I4;
-    const std::size_t bytes = row.bytes_of(row.signed_type(), row.inputs);
+    const bool in_4_bits = row.signed_type == RAPT_I4;
+    const std::size_t bytes = row.bytes_of(row.signed_type, row.inputs);
     Worst worst;
     with_float_of(row.type, [&]<class X>(X) {
       for (std::size_t k = 0; k < row.inputs; ++k) {
@@ -48,11 +49,12 @@ struct DequantizeRowsAccuracy {
         const std::vector<S> scales = row.scales<S>(), offsets = row.offsets<S>();
         for (std::size_t k = 0; k < row.inputs; ++k) {
           const std::size_t g = row.group_of(k);
-          const int byte = codes[row.drawn_type == RAPT_I8 ? k : k / 2],
-                    half = k % 2 == 0 ? byte & 15 : byte >> 4;
+          const bool in_bytes = row.drawn_type == RAPT_I8 || row.drawn_type == RAPT_U8;
+          const int byte = codes[in_bytes ? k : k / 2], half = k % 2 == 0 ? byte & 15 : byte >> 4;
           float number =
               static_cast<float>(row.drawn_type == RAPT_I8   ? (byte ^ 128) - 128
                                  : row.drawn_type == RAPT_I4 ? (half ^ 8) - 8
+                                 : row.drawn_type == RAPT_U8 ? byte - (row.is_shifted() ? zeros[g] : 128)
                                                              : half - (row.is_shifted() ? zeros[g] : 8));
           if (row.is_looked_up()) number = row.numbers[static_cast<std::size_t>(half)];
           // In double a product is exact, and rounding a sum to double first changes nothing.
@@ -63,6 +65,22 @@ struct DequantizeRowsAccuracy {
           worst.see(canonical_bits(Y(number)) == bits[k] ? 0 : wrong, bound);
         }
       });
+    });
+    return worst.judgement;
+  }
+};
+
+template <class T>
+struct DequantizeBlocksAccuracy {
+  static constexpr const char *unit_text = "exact";
+  static constexpr double bound = 0;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const BlockRow row(problem);
+    Worst worst;
+    with_float_of(row.y_type, [&]<class Y>(Y) {
+      for (std::size_t k = 0; k < row.inputs; ++k)
+        worst.see(canonical_bits(Y(row.number(k))) == bits[k] ? 0 : wrong, bound);
     });
     return worst.judgement;
   }

@@ -11,6 +11,7 @@
 
 #include "calls/linear_values.hpp"
 #include "calls/quantized_values.hpp"
+#include "support/bits.hpp"
 #include "support/random.hpp"
 
 namespace rapt::test {
@@ -35,7 +36,7 @@ struct RowList {
 
 constexpr bool is_4_bits(rapt_type type) { return type == RAPT_I4 || type == RAPT_U4; }
 constexpr bool is_f8(rapt_type type) { return type == RAPT_F8_E4M3 || type == RAPT_F8_E5M2; }
-constexpr bool is_in_blocks(rapt_type type) { return type > RAPT_U4 && !is_f8(type); }
+constexpr bool is_in_blocks(rapt_type type) { return type >= RAPT_Q8_0 && type <= RAPT_NVFP4; }
 constexpr bool is_quantized(rapt_type type) { return type >= RAPT_I8; }
 
 class LinearCall final : public Call {
@@ -215,6 +216,9 @@ class LinearCall final : public Call {
       o_.add_stride = o_.y_stride;
     }
     // Experts do not add to listed rows of y.
+    // Parts of a single row are seldom drawn otherwise, and a batch may join rows of one.
+    const bool is_batch = calls == Calls::by_sequence || (calls != Calls::whole && rows_ == 1);
+    if (is_batch && may_be_batch()) return run_batch(random);
     if (calls == Calls::by_sequence && !(add_is_y_ && how_.y_rows)) return run_experts(random);
     if (calls != Calls::query_by_query)
       return calls == Calls::whole || calls == Calls::by_sequence
@@ -243,9 +247,12 @@ class LinearCall final : public Call {
     return statuses;
   }
 
-  // Unpacked weights are those that were packed. The last half of an odd row of 4 bits is not looked at.
   bool can_be_undone() const override {
     if (!how_.packed_w || o_.out_features == 0) return true;
+    return weights_come_back() && rows_are_numbers() && words_are_packed();
+  }
+  // Unpacked weights are those that were packed. The last half of an odd row of 4 bits is not looked at.
+  bool weights_come_back() const {
     const Operand &w = operand("w");
     struct {
       const char *name;
@@ -275,6 +282,77 @@ class LinearCall final : public Call {
       if (given != bytes) return false;
     }
     return true;
+  }
+  // A row of packed integers has the numbers of the plain ones.
+  bool rows_are_numbers() const {
+    if (!has_integers() || outputs_per_scale_ > 1) return true;
+    const std::size_t n = split_seed_ % o_.out_features, inputs = o_.in_features;
+    const auto row = [&](const char *name) -> const unsigned char * {
+      if (!find(name)) return nullptr;
+      const std::vector<unsigned char> &all = operand(name).values;
+      return all.data() + all.size() / o_.out_features * n;
+    };
+    const unsigned char *const codebook = find("w_codebook") ? operand("w_codebook").values.data() : nullptr;
+    std::vector<float> found(inputs + 1, 77), expected(inputs + 1, 77);
+    rapt_linear_options options = o_;
+    options.w_strides = {0, 0};
+    rapt_status status =
+        rapt_linear_packed_rows(w_, packed_size_, &n, 1, &options, found.data(), RAPT_F32, 0);
+    if (status != RAPT_OK) return false;
+    status = rapt_dequantize_rows(row("w"), w_type_, 1, inputs, o_.scale_group, row("w_scales"),
+                                  row("w_zeros"), row("w_offsets"), o_.w_scale_type,
+                                  reinterpret_cast<const float *>(codebook), expected.data(), RAPT_F32, 0);
+    return status == RAPT_OK && same_bits(found, expected);
+  }
+  // As many integers as fill words of GPTQ become the same packed bytes.
+  bool words_are_packed() const {
+    if (!find("w_zeros") || !find("w_scales") || find("w_offsets") || outputs_per_scale_ > 1) return true;
+    const std::size_t bits = w_type_ == RAPT_U8 ? 8 : 4, unit = 32 / bits;
+    rapt_linear_options options = pack_;
+    const std::size_t inputs = options.in_features = o_.in_features / unit * unit,
+                      outputs = options.out_features = o_.out_features / unit * unit;
+    if (inputs == 0 || outputs == 0) return true;
+    const std::size_t group = o_.scale_group ? o_.scale_group : o_.in_features,
+                      groups = (inputs - 1) / group + 1, size = scale_size_;
+    const Operand &w = operand("w");
+    const std::size_t columns = w.sizes[3];
+    const std::vector<unsigned char> &zeros = operand("w_zeros").values, &scales = operand("w_scales").values;
+    std::vector<std::uint32_t> qweight(inputs / unit * outputs), qzeros(groups * outputs / unit);
+    std::vector<unsigned char> by_output(outputs * groups * size), by_group(by_output),
+        of_groups(outputs * groups);
+    const auto put = [&](std::uint32_t &word, std::size_t i, unsigned integer) {
+      word |= std::uint32_t{integer} << bits * (i % unit);
+    };
+    for (std::size_t n = 0; n < outputs; ++n) {
+      for (std::size_t k = 0; k < inputs; ++k) {
+        const unsigned byte = w.values[n * columns + (bits == 8 ? k : k / 2)];
+        put(qweight[k / unit * outputs + n], k, bits == 8 ? byte : byte >> 4 * (k % 2) & 15);
+      }
+      for (std::size_t g = 0; g < groups; ++g) {
+        const unsigned zero = of_groups[n * groups + g] = zeros[n * groups_ + g];
+        if (zero >> bits != 0) return true;  // which no word has
+        put(qzeros[(g * outputs + n) / unit], n, zero);
+        const unsigned char *const scale = &scales[(n * groups_ + g) * size];
+        std::memcpy(&by_output[(n * groups + g) * size], scale, size);
+        std::memcpy(&by_group[(g * outputs + n) * size], scale, size);
+      }
+    }
+    options.w_strides = {static_cast<std::ptrdiff_t>(columns), 1};
+    options.w_scales = by_output.data();
+    options.w_zeros = of_groups.data();
+    std::size_t length = 0;
+    if (rapt_linear_packed_length(&options, &length) != RAPT_OK) return false;
+    std::vector<unsigned char> expected(length, 1), packed(length, 2);
+    if (rapt_linear_pack(w.values.data(), 0, outputs, &options, expected.data(), length) != RAPT_OK)
+      return false;
+    options.w_strides = {0, 0};
+    options.w_scales = nullptr;
+    options.w_zeros = nullptr;
+    const auto *const of_weights = reinterpret_cast<const std::int32_t *>(qweight.data()),
+                      *const of_zeros = reinterpret_cast<const std::int32_t *>(qzeros.data());
+    return rapt_linear_pack_words(of_weights, of_zeros, by_group.data(), nullptr, RAPT_WORDS_GPTQ_V2,
+                                  &options, packed.data(), length, nullptr) == RAPT_OK &&
+           packed == expected;
   }
 
   void add_limits(Limits &limits) override {
@@ -328,6 +406,9 @@ class LinearCall final : public Call {
   static constexpr std::ptrdiff_t apart = 3;
 
   Role role_of_weights() const { return how_.packed_w ? Role::aside : Role::input; }
+  bool has_integers() const {
+    return w_type_ == RAPT_I8 || w_type_ == RAPT_I4 || w_type_ == RAPT_U4 || w_type_ == RAPT_U8;
+  }
   // The options that have the weights' arrays: those of packing have them where the call has packed weights.
   rapt_linear_options &weights() { return how_.packed_w ? pack_ : o_; }
   const Operand *find(const char *name) const {
@@ -469,6 +550,77 @@ class LinearCall final : public Call {
     }
     return status;
   }
+  bool may_be_batch() const {
+    return !how_.packed_w && o_.w_type < RAPT_I8 && !o_.x_rows && !o_.y_rows && rows_ > 0 &&
+           o_.out_features > 0 && !(o_.row_scales && o_.output_scales);
+  }
+  // Divides the outputs or the rows among the products of a batch, neighbours along its first dimension. Rows have equal
+  // weights and biases, or one for all.
+  rapt_status run_batch(Random &random) {
+    rapt_linear_options o = o_;
+    rapt_linear_batch_options batch = RAPT_LINEAR_BATCH_OPTIONS_INIT;
+    const bool by_outputs = o.row_scales || (!o.output_scales && (rows_ == 1 || random.one_in(2)));
+    std::size_t &divided = by_outputs ? o.out_features : o.rows;
+    const auto divisor_of = [&](std::size_t number) {
+      std::size_t divisor = random.one_in(2) ? number : 1 + random.below(number);
+      while (number % divisor != 0) --divisor;
+      return divisor;
+    };
+    const std::size_t drawn = divisor_of(divided), products = drawn == 1 ? divided : drawn,
+                      few = 2 + random.below(2),
+                      neighbours = products % few == 0 ? few : divisor_of(products);
+    const auto row_or = [](std::ptrdiff_t row, std::size_t dense) {
+      return row != 0 ? row : static_cast<std::ptrdiff_t>(dense);
+    };
+    o.y_stride = row_or(o.y_stride, o.out_features);
+    if (o.add) o.add_stride = row_or(o.add_stride, o.out_features);
+    divided /= products;
+    batch.dims = 2;
+    batch.shape[0] = neighbours, batch.shape[1] = products / neighbours;
+    const auto set_step = [&](std::ptrdiff_t(&strides)[RAPT_MAX_BATCH_DIMS], std::ptrdiff_t step,
+                              std::size_t count) {
+      strides[0] = step == RAPT_REPEAT ? step : step * static_cast<std::ptrdiff_t>(count);
+      strides[1] = step == RAPT_REPEAT ? step : strides[0] * static_cast<std::ptrdiff_t>(neighbours);
+    };
+    std::deque<std::vector<unsigned char>> copies;
+    const auto copy = [&](const void *array, std::size_t bytes, std::size_t size,
+                          std::ptrdiff_t(&strides)[RAPT_MAX_BATCH_DIMS]) -> const void * {
+      strides[0] = strides[1] = RAPT_REPEAT;
+      if (!array || bytes == 0 || random.one_in(2)) return array;
+      const std::size_t stride = bytes + random.below(9) * size;
+      std::vector<unsigned char> &all = copies.emplace_back((products - 1) * stride + bytes, canary);
+      for (std::size_t p = 0; p < products; ++p) std::memcpy(&all[p * stride], array, bytes);
+      set_step(strides, static_cast<std::ptrdiff_t>(stride / size), 1);
+      return all.data();
+    };
+    const void *w = w_;
+    if (by_outputs) {
+      batch.x_strides[0] = batch.x_strides[1] = RAPT_REPEAT;
+      set_step(batch.w_strides, row_or(o.w_strides.row, o.in_features), divided);
+      set_step(batch.y_strides, 1, divided);
+      if (o.add) set_step(batch.add_strides, 1, divided);
+      if (o.bias) set_step(batch.bias_strides, 1, divided);
+    } else {
+      const std::size_t number = w_type_ == RAPT_F64 ? 8 : 4;
+      set_step(batch.x_strides, row_or(o.x_strides.row, o.in_features), divided);
+      set_step(batch.y_strides, o.y_stride, divided);
+      if (o.add) set_step(batch.add_strides, o.add_stride, divided);
+      w = copy(w_, operand("w").extent(), size_of(operand("w").element), batch.w_strides);
+      if (o.bias) o.bias = copy(o.bias, o.out_features * number, number, batch.bias_strides);
+    }
+    std::size_t size = 0, tasks = 0;
+    rapt_status status = rapt_linear_batch_workspace(&o, &batch, &size);
+    if (status == RAPT_OK) status = rapt_linear_batch_tasks(&o, &batch, &tasks);
+    std::vector<unsigned char> workspace(size + 1);
+    if (status != RAPT_OK || random.one_in(2))
+      return rapt_linear_batch(x_, w, y_, &o, &batch, workspace.data(), size);
+    for (std::size_t first = 0; first < tasks && status == RAPT_OK;) {
+      const std::size_t end = first + 1 + random.below(tasks - first);
+      status = rapt_linear_batch_run(x_, w, y_, &o, &batch, first, end, workspace.data(), size);
+      first = end;
+    }
+    return status;
+  }
   // Runs a row alone, with a workspace of its size, at the same end of the memory.
   rapt_status run_row(std::size_t r) {
     rapt_linear_options o = o_;
@@ -502,10 +654,11 @@ class LinearCall final : public Call {
     limits.field("x_type", o_.x_type);
     limits.field("w_type", o_.w_type);
     limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {8, 99, ~0u});
-    limits.past("w_type", o_.w_type, RAPT_BAD_TYPE, {RAPT_F8_E5M2 + 1, 99, ~0u});
-    limits.past("y_type", o_.y_type, RAPT_BAD_TYPE, {8, 99, ~0u, RAPT_I8, RAPT_I4, RAPT_U4, RAPT_F8_E4M3});
+    limits.past("w_type", o_.w_type, RAPT_BAD_TYPE, {RAPT_U8 + 1, 99, ~0u});
+    limits.past("y_type", o_.y_type, RAPT_BAD_TYPE,
+                {8, 99, ~0u, RAPT_I8, RAPT_I4, RAPT_U4, RAPT_F8_E4M3, RAPT_U8});
     if (!is_short()) {  // else other types follow from these
-      limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {RAPT_I4, RAPT_U4, RAPT_F8_E5M2});
+      limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {RAPT_I4, RAPT_U4, RAPT_F8_E5M2, RAPT_U8});
       limits.past("x_type", o_.x_type, RAPT_BAD_TYPE, {in_f64 ? RAPT_F32 : RAPT_F64});
       limits.past("w_type", o_.w_type, RAPT_BAD_TYPE, {in_f64 ? RAPT_F32 : RAPT_F64});
       limits.past("y_type", o_.y_type, RAPT_BAD_TYPE, {in_f64 ? RAPT_F32 : RAPT_F64});
@@ -614,9 +767,11 @@ class LinearCall final : public Call {
       if (!has_scales_ && !how_.packed_w)
         limits.past("w_scale_type", o_.w_scale_type, RAPT_BAD_W_SCALES, {RAPT_F32, RAPT_F16});
       const bool has_codebook = find("w_codebook") != nullptr;
-      if (w_type_ != RAPT_U4 || (has_codebook && !how_.packed_w))
+      if ((w_type_ != RAPT_U4 && w_type_ != RAPT_U8) || (has_codebook && !how_.packed_w))
         past_pointer("w_zeros", o_.w_zeros, RAPT_BAD_W_ZEROS);
-      if (w_type_ != RAPT_U4) past_pointer("w_codebook", o_.w_codebook, RAPT_BAD_W_CODEBOOK);
+      const rapt_status bad_codebook =
+          find("w_zeros") && !how_.packed_w ? RAPT_BAD_W_ZEROS : RAPT_BAD_W_CODEBOOK;
+      if (w_type_ != RAPT_U4) past_pointer("w_codebook", o_.w_codebook, bad_codebook);
     }
     limits.past("outputs_per_scale", o_.outputs_per_scale, RAPT_BAD_W_SCALES,
                 {2, 32, 63, 65, 96, 192, 512, SIZE_MAX - 1});
@@ -671,7 +826,7 @@ class LinearCall final : public Call {
                   {o_.in_features - 1});
     if (o_.out_features > 1)
       limits.past("out_features", o_.out_features, RAPT_BAD_PACKED, {o_.out_features - 1});
-    for (const rapt_type type : {RAPT_I8, RAPT_I4, RAPT_U4}) {
+    for (const rapt_type type : {RAPT_I8, RAPT_I4, RAPT_U4, RAPT_U8}) {
       if (type != w_type_ && !is_short() && o_.x_group == 0)
         limits.past("w_type", o_.w_type, RAPT_BAD_PACKED, {static_cast<unsigned>(type)});
     }

@@ -103,6 +103,14 @@ Problem with_later_options(Random &random, Problem problem, bool in_i8) {
   return problem;
 }
 
+Problem in_unsigned_bytes(Random &random, Problem problem) {
+  QuantizedProblem &of = std::get<QuantizedProblem>(problem.of);
+  of.weights = WeightType::u8;
+  of.zeros = !random.one_in(3);
+  of.codebook = of.integers = false;
+  return problem;
+}
+
 std::vector<Problem> linear_of_shapes(std::size_t step) {
   std::vector<Problem> problems;
   std::size_t count = 0;

@@ -114,7 +114,17 @@ class Forward final : public NormCall {
   const char *options() const override { return "rapt_norm_options"; }
   void add_limits(Limits &limits) override {
     add_limits_of(o_, limits);
-    if (!is_layer_) limits.past<const void *>("bias", o_.bias, RAPT_BAD_BIAS, {&limits});
+    if (!is_layer_) {
+      limits.past<const void *>("bias", o_.bias, RAPT_BAD_BIAS, {&limits});
+      limits.past<void *>("mean", o_.mean, RAPT_BAD_NORM_MEAN, {&limits});
+      limits.past<void *>("mean_rest", o_.mean_rest, RAPT_BAD_NORM_MEAN, {&limits});
+    }
+    limits.at<void *>("rstd", o_.rstd, {nullptr});
+    if (has_work()) limits.add({"rstd", only(RAPT_BAD_OVERLAP), [this] { o_.rstd = y_; }});
+    if (has_work() && is_layer_) {
+      limits.add({"mean", only(RAPT_BAD_OVERLAP), [this] { o_.mean = x_; }});
+      limits.add({"mean_rest", only(RAPT_BAD_OVERLAP), [this] { o_.mean_rest = y_; }});
+    }
     if (!wanted_.second)
       limits.past("residual_stride", o_.residual_stride, RAPT_BAD_RESIDUAL_STRIDE, {1, -1, 1000});
   }
@@ -136,9 +146,17 @@ class Backward final : public NormCall {
     dx.role = Role::output;
     dx.replaces = "x dy";
     if (wanted_.weight) add_row("weight", &o_.weight, 1, values.weight);
-    if (wanted_.bias) add_row("dweight", &o_.dweight, 2, values.weight, Role::both);
-    if (wanted_.bias && is_layer_) add_row("dbias", &o_.dbias, 0, values.bias, Role::both);
+    if (wanted_.bias) add_sums("dweight", &o_.dweight, 2, values.weight);
+    if (wanted_.bias && is_layer_) add_sums("dbias", &o_.dbias, 0, values.bias);
     o_.accumulate = wanted_.bias && wanted_.second;
+    // What the forward call writes, or nothing, with the same bits.
+    if (problem.seed % 4 >= 2) add_statistics(values);
+    if (sizeof(T) == 2 && wanted_.cols > 4096 && o_.rows > 0) {
+      Operand &workspace = add("workspace", Element::f32, {1, 1, 1, 3 * wanted_.cols}, 1, &o_.workspace);
+      workspace.role = Role::scratch;
+      workspace.missing = workspace.bad_overlap = RAPT_BAD_WORKSPACE;
+      o_.workspace_size = 3 * wanted_.cols * sizeof(float);
+    }
   }
   rapt_status run() override {
     return (is_layer_ ? rapt_layer_norm_backward : rapt_rms_norm_backward)(x_, dy_, dx_, given(o_));
@@ -146,12 +164,58 @@ class Backward final : public NormCall {
   const char *options() const override { return "rapt_norm_backward_options"; }
   void add_limits(Limits &limits) override {
     add_limits_of(o_, limits, wanted_.bias);
-    limits.past("type", o_.type, RAPT_BAD_TYPE, {RAPT_F16, RAPT_BF16});
+    if (o_.workspace_size > 0) {
+      limits.past("workspace_size", o_.workspace_size, RAPT_BAD_WORKSPACE, {0, o_.workspace_size - 1});
+    } else {
+      limits.at<void *>("workspace", o_.workspace, {nullptr});
+      limits.at("workspace_size", o_.workspace_size, {0, 64});
+    }
+    if (!is_layer_) {
+      limits.past<const void *>("mean", o_.mean, RAPT_BAD_NORM_MEAN, {&limits});
+      limits.past<const void *>("mean_rest", o_.mean_rest, RAPT_BAD_NORM_MEAN, {&limits});
+    } else if (!has_statistics_) {
+      limits.past<const void *>("mean", o_.mean, RAPT_BAD_RSTD, {&limits});
+      limits.past<const void *>("rstd", o_.rstd, RAPT_BAD_NORM_MEAN, {&limits});
+    }
     if (!is_layer_) limits.past<void *>("dbias", o_.dbias, RAPT_BAD_NORM_DBIAS, {&limits});
     if (!wanted_.bias) limits.past("accumulate", o_.accumulate, RAPT_BAD_ACCUMULATE, {1, -1, 256});
   }
 
  private:
+  // Sums over the rows have the arithmetic type, and begin with the numbers that a weight or bias has.
+  template <class T>
+  void add_sums(const char *name, void *pointer, std::size_t slot, const std::vector<T> &values) {
+    add_numbers(name, pointer, slot, std::vector<Number<T>>(values.begin(), values.end()), Role::both);
+  }
+  template <class A>
+  void add_numbers(const char *name, void *pointer, std::size_t slot, const std::vector<A> &numbers,
+                   Role role = Role::input) {
+    Operand &added = add(name, element_of<A>, {1, 1, 1, numbers.size()}, slot, pointer);
+    added.role = role;
+    added.hold(std::span<const A>(numbers));
+  }
+  template <class T>
+  void add_statistics(const NormValues<T> &values) {
+    const std::size_t first = wanted_.window.first, rows = o_.rows;
+    if (rows == 0 || wanted_.cols == 0) return;
+    std::vector<Number<T>> rstd(rows), mean(rows), mean_rest(rows);
+    std::vector<T> y(rows * wanted_.cols);
+    rapt_norm_options forward = RAPT_NORM_OPTIONS_INIT;
+    forward.type = type_of(element_of<T>);
+    forward.rows = rows;
+    forward.cols = wanted_.cols;
+    forward.eps = wanted_.eps;
+    forward.rstd = rstd.data();
+    if (is_layer_) forward.mean = mean.data(), forward.mean_rest = mean_rest.data();
+    has_statistics_ = (is_layer_ ? rapt_layer_norm : rapt_rms_norm)(values.x.data() + first * wanted_.cols,
+                                                                    y.data(), &forward) == RAPT_OK;
+    if (!has_statistics_) return;
+    add_numbers("rstd", &o_.rstd, 1, rstd);
+    if (is_layer_) add_numbers("mean", &o_.mean, 0, mean);
+    if (is_layer_) add_numbers("mean_rest", &o_.mean_rest, 2, mean_rest);
+  }
+
+  bool has_statistics_ = false;
   rapt_norm_backward_options o_{};
   void *x_ = nullptr, *dy_ = nullptr, *dx_ = nullptr;
 };

@@ -138,7 +138,8 @@ QuantizedNumbers make_new(const Problem &problem) {
     for (std::size_t i = 0; in_f8 && i < shape.outputs * shape.cols; ++i)
       made.q.push_back(draw_f8(problem, random));
     const int least = shape.weights == WeightType::i8 ? -128 : shape.weights == WeightType::i4 ? -8 : 0;
-    const std::size_t count = shape.weights == WeightType::i8 ? 256 : 16;
+    const bool in_u8 = shape.weights == WeightType::u8;
+    const std::size_t count = shape.weights == WeightType::i8 || in_u8 ? 256 : 16;
     for (std::size_t i = 0; !is_in_blocks && !in_f8 && i < shape.outputs * shape.cols; ++i) {
       const int q = problem.input == InputClass::huge ? (random.one_in(2) ? 0 : static_cast<int>(count) - 1)
                                                       : static_cast<int>(random.below(count));
@@ -151,7 +152,14 @@ QuantizedNumbers make_new(const Problem &problem) {
           make_numbers<Scale>(problem, random, rows_of_scales(shape) * made.groups, in_f8 ? 0.01 : 0.1);
     if (shape.offsets && !is_in_blocks) made.offsets = make_numbers<Scale>(problem, random, numbers, 0.3);
     for (std::size_t i = 0; shape.zeros && !is_in_blocks && i < numbers; ++i) {
-      made.zeros.push_back(static_cast<std::uint8_t>(random.below(random.one_in(4) ? 256 : 16)));
+      const auto below = [&](std::size_t count) { return static_cast<std::uint8_t>(random.below(count)); };
+      if (!in_u8) {
+        made.zeros.push_back(below(random.one_in(4) ? 256 : 16));
+      } else {
+        const bool is_extreme = problem.input == InputClass::huge || random.one_in(8);
+        made.zeros.push_back(is_extreme ? static_cast<std::uint8_t>(255 * below(2)) : below(256));
+        if (problem.input == InputClass::largest) made.zeros.back() = 0;
+      }
     }
     if (shape.codebook && !shape.integers) made.codebook = make_numbers<float>(problem, random, 16, 1);
     for (std::size_t q = 0; shape.codebook && shape.integers && q < 16; ++q) {
@@ -176,15 +184,15 @@ oracle::FileType file_type_of(WeightType type) {
                                 FileType::q4_0,  FileType::q4_1,   FileType::q5_0,   FileType::q5_1,
                                 FileType::q4_k,  FileType::q5_k,   FileType::q6_k,   FileType::q2_k,
                                 FileType::q3_k,  FileType::iq4_nl, FileType::iq4_xs, FileType::mxfp4,
-                                FileType::nvfp4, FileType::none,   FileType::none};
+                                FileType::nvfp4, FileType::none,   FileType::none,   FileType::none};
   static_assert(std::size(types) == std::size(names_of<WeightType>));
   return types[static_cast<int>(type)];
 }
 rapt_type type_of_weights(WeightType type) {
-  constexpr rapt_type types[] = {RAPT_I8,    RAPT_I4,    RAPT_U4,      RAPT_Q8_0,   RAPT_Q4_0,
-                                 RAPT_Q4_1,  RAPT_Q5_0,  RAPT_Q5_1,    RAPT_Q4_K,   RAPT_Q5_K,
-                                 RAPT_Q6_K,  RAPT_Q2_K,  RAPT_Q3_K,    RAPT_IQ4_NL, RAPT_IQ4_XS,
-                                 RAPT_MXFP4, RAPT_NVFP4, RAPT_F8_E4M3, RAPT_F8_E5M2};
+  constexpr rapt_type types[] = {RAPT_I8,    RAPT_I4,    RAPT_U4,      RAPT_Q8_0,    RAPT_Q4_0,
+                                 RAPT_Q4_1,  RAPT_Q5_0,  RAPT_Q5_1,    RAPT_Q4_K,    RAPT_Q5_K,
+                                 RAPT_Q6_K,  RAPT_Q2_K,  RAPT_Q3_K,    RAPT_IQ4_NL,  RAPT_IQ4_XS,
+                                 RAPT_MXFP4, RAPT_NVFP4, RAPT_F8_E4M3, RAPT_F8_E5M2, RAPT_U8};
   static_assert(std::size(types) == std::size(names_of<WeightType>));
   return types[static_cast<int>(type)];
 }
@@ -227,7 +235,9 @@ oracle::QuantizedOutput QuantizedNumbers::output(const QuantizedProblem &problem
           .offsets = of(offsets),
           .zeros = of(zeros),
           .codebook = codebook,
-          .is_u4 = problem.weights == WeightType::u4,
+          .zero = problem.weights == WeightType::u4   ? 8
+                  : problem.weights == WeightType::u8 ? 128
+                                                      : 0,
           .number_of = problem.weights == WeightType::f8_e4m3   ? oracle::number_of_e4m3
                        : problem.weights == WeightType::f8_e5m2 ? oracle::number_of_e5m2
                                                                 : nullptr,
@@ -248,7 +258,7 @@ std::vector<std::uint8_t> stored_integers(WeightType type, std::span<const int> 
   std::vector<std::uint8_t> bytes;
   for (std::size_t k = 0; k < q.size(); ++k) {
     const auto low = static_cast<std::uint8_t>(q[k]);
-    if (type == WeightType::i8 || is_f8(type)) {
+    if (type == WeightType::i8 || type == WeightType::u8 || is_f8(type)) {
       bytes.push_back(low);
     } else if (k % 2 == 0) {
       bytes.push_back(low & 15U);

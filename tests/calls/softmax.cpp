@@ -193,11 +193,13 @@ class SoftmaxCall final : public RowsCall {
 template <class T>
 class BackwardCall final : public RowsCall {
  public:
-  BackwardCall(const Problem &problem, const Layout &layout)
-      : RowsCall(problem, layout), scale_(static_cast<T>(problem.of_rows()->scale)) {
+  BackwardCall(RowGradient function, const Problem &problem, const Layout &layout)
+      : RowsCall(problem, layout),
+        function_(function),
+        scale_(static_cast<Number<T>>(problem.of_rows()->scale)) {
     const auto &[y, dy] = make_operands<T>(Family::softmax_backward, problem);
-    hold_rows(add_rows("y", element_of<T>, 0, &y_, "y_stride", y_stride_, RAPT_BAD_Y, RAPT_BAD_Y_STRIDE), y,
-              cols_);
+    hold_rows(add_rows("y", element_of<T>, 0, &y_, "y_stride", y_stride_, RAPT_BAD_Y, RAPT_BAD_Y_STRIDE),
+              function == RowGradient::softmax ? y : like_logarithms(y), cols_);
     hold_rows(
         add_rows("dy", element_of<T>, 1, &dy_, "dy_stride", dy_stride_, RAPT_BAD_DY, RAPT_BAD_DY_STRIDE), dy,
         cols_);
@@ -207,8 +209,10 @@ class BackwardCall final : public RowsCall {
     dx.replaces = "y dy";
   }
   rapt_status run() override {
-    return Api<T>::softmax_backward(static_cast<T *>(y_), y_stride_, static_cast<T *>(dy_), dy_stride_,
-                                    static_cast<T *>(dx_), dx_stride_, count_, columns_, scale_);
+    const auto gradient =
+        function_ == RowGradient::softmax ? Api<T>::softmax_backward : Api<T>::log_softmax_backward;
+    return gradient(static_cast<T *>(y_), y_stride_, static_cast<T *>(dy_), dy_stride_, static_cast<T *>(dx_),
+                    dx_stride_, count_, columns_, scale_);
   }
   void add_limits(Limits &limits) override {
     limits.field("rows", count_);
@@ -219,7 +223,8 @@ class BackwardCall final : public RowsCall {
   }
 
  private:
-  const T scale_;
+  const RowGradient function_;
+  const Number<T> scale_;
   void *y_ = nullptr, *dy_ = nullptr, *dx_ = nullptr;
   std::ptrdiff_t y_stride_ = 0, dy_stride_ = 0, dx_stride_ = 0;
   std::size_t count_ = rows_, columns_ = cols_;
@@ -237,11 +242,14 @@ template std::unique_ptr<Call> make_softmax<F16>(Rows, const Problem &, const La
 template std::unique_ptr<Call> make_softmax<BF16>(Rows, const Problem &, const Layout &);
 
 template <class T>
-std::unique_ptr<Call> make_softmax_backward(const Problem &problem, const Layout &layout) {
-  return std::make_unique<BackwardCall<T>>(problem, layout);
+std::unique_ptr<Call> make_softmax_backward(RowGradient function, const Problem &problem,
+                                            const Layout &layout) {
+  return std::make_unique<BackwardCall<T>>(function, problem, layout);
 }
-template std::unique_ptr<Call> make_softmax_backward<float>(const Problem &, const Layout &);
-template std::unique_ptr<Call> make_softmax_backward<double>(const Problem &, const Layout &);
+template std::unique_ptr<Call> make_softmax_backward<float>(RowGradient, const Problem &, const Layout &);
+template std::unique_ptr<Call> make_softmax_backward<double>(RowGradient, const Problem &, const Layout &);
+template std::unique_ptr<Call> make_softmax_backward<F16>(RowGradient, const Problem &, const Layout &);
+template std::unique_ptr<Call> make_softmax_backward<BF16>(RowGradient, const Problem &, const Layout &);
 
 Problem draw_softmax_problem(Random &random, std::size_t most) {
   SoftmaxProblem made;

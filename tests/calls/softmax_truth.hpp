@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "calls/softmax.hpp"
 #include "validate/accuracy_parts.hpp"
 
 namespace rapt::validate {
@@ -267,6 +268,40 @@ struct SoftmaxBackwardAccuracy {
         const Real off = std::fabs(value_of<T>(bits[c]) - exact);
         worst.see(off == 0 ? 0 : as_double(off / most) / unit<T>,
                   std::min(bound, softmax_backward_worst_bound<T>(wanted.cols)));
+      }
+    }
+    return worst.judgement;
+  }
+};
+
+template <class T>
+struct LogSoftmaxBackwardAccuracy {
+  static constexpr const char *unit_text = "share";
+  static constexpr double bound = 1;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const bool has_probabilities =
+        problem.input == InputClass::uniform || problem.input == InputClass::gaussian;
+    const auto &wanted = problem.as<SoftmaxBackwardProblem>();
+    if (!has_probabilities || !is_ordinary(wanted.scale)) return {};
+    const auto operands = make_operands<T>(Family::softmax_backward, problem);
+    const std::vector<T> y = like_logarithms(operands.first);
+    const std::vector<T> &dy = operands.second;
+    const Real scale = static_cast<T>(wanted.scale);
+    Worst worst;
+    for (std::size_t r = 0; r < wanted.rows; ++r) {
+      Sum sum, magnitude;
+      for (std::size_t c = r * wanted.cols; c < (r + 1) * wanted.cols; ++c) {
+        sum.add(Real{dy[c]});
+        magnitude.add(std::fabs(Real{dy[c]}));
+      }
+      for (std::size_t c = r * wanted.cols; c < (r + 1) * wanted.cols; ++c) {
+        const Real e = std::exp(Real{y[c]});
+        const Real exact = scale * (Real{dy[c]} - e * sum.value());
+        const Real most = std::fabs(scale) * (std::fabs(Real{dy[c]}) + e * magnitude.value());
+        const Real allowed = (softmax_backward_worst_bound<T>(wanted.cols) + 2) * Real{unit<T>} * most +
+                             (std::fabs(scale) * (magnitude.value() + 1) + 1) * smallest<T>;
+        worst.see(as_double(std::fabs(value_of<T>(bits[c]) - exact) / allowed), bound);
       }
     }
     return worst.judgement;

@@ -38,13 +38,13 @@ class VectorCall : public Call {
       if (function_ == Vectors::gelu) Api<T>::gelu(x, y, n_);
       if (function_ == Vectors::gelu_tanh) Api<T>::gelu_tanh(x, y, n_);
       if (function_ == Vectors::argmax) returned(Api<T>::argmax(x, n_));
+      const T *const dy = static_cast<T *>(second_);
+      if (function_ == Vectors::silu_backward) Api<T>::silu_backward(x, dy, y, n_);
+      if (function_ == Vectors::gelu_backward) Api<T>::gelu_backward(x, dy, y, n_);
+      if (function_ == Vectors::gelu_tanh_backward) Api<T>::gelu_tanh_backward(x, dy, y, n_);
       if constexpr (sizeof(T) > 2) {
-        const T *const dy = static_cast<T *>(second_);
         if (function_ == Vectors::exp) Api<T>::exp(x, y, n_);
         if (function_ == Vectors::exp_sum) returned(Api<T>::exp_sum(x, factor_, shift_, y, n_));
-        if (function_ == Vectors::silu_backward) Api<T>::silu_backward(x, dy, y, n_);
-        if (function_ == Vectors::gelu_backward) Api<T>::gelu_backward(x, dy, y, n_);
-        if (function_ == Vectors::gelu_tanh_backward) Api<T>::gelu_tanh_backward(x, dy, y, n_);
       } else {
         if (function_ == Vectors::to_f32) Api<T>::to_f32(x, static_cast<float *>(y_), n_);
         if (function_ == Vectors::from_f32) Api<T>::from_f32(static_cast<const float *>(x_), y, n_);
@@ -151,7 +151,6 @@ class GatedCall final : public Call {
     limits.past("size", o_.size, RAPT_BAD_OPTIONS_SIZE,
                 {0, sizeof o_ - 8, sizeof o_ - 1, sizeof o_ + 1, sizeof o_ + 8, SIZE_MAX});
     limits.past("type", o_.type, RAPT_BAD_TYPE, {RAPT_I8, RAPT_I4, RAPT_U4, 100, ~0u});
-    if (is_backward_) limits.past("type", o_.type, RAPT_BAD_TYPE, {RAPT_F16, RAPT_BF16});
     limits.past("activation", o_.activation, RAPT_BAD_ACTIVATION,
                 {-1, static_cast<int>(activation_count), INT32_MAX, INT32_MIN});
     const Statuses too_large =

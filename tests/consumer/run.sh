@@ -279,7 +279,8 @@ install_to lib include "$work_dir/nowhere"
 # ---- a part of another project, which exports a library too ----
 
 build=$work_dir/add_subdirectory
-configure "$consumer_dir/add_subdirectory" "$build" "-DRAPT_SOURCE_DIR=$source_dir" -DCMAKE_INSTALL_LIBDIR=lib -DRAPT_LEVELS=scalar
+configure "$consumer_dir/add_subdirectory" "$build" "-DRAPT_SOURCE_DIR=$source_dir" -DCMAKE_INSTALL_LIBDIR=lib -DRAPT_LEVELS=scalar \
+  -DCMAKE_UNITY_BUILD=ON
 build_in "$build"
 run_program "add_subdirectory, C" "$build/c_program"
 # The project's own names, CMake's and rapt's, and no option for all libraries of the project.

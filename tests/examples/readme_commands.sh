@@ -32,6 +32,7 @@ declare -A how=(
   ['/usr/bin/python3 -m venv --system-site-packages environment && . environment/bin/activate']="$wheel"
   ['pip wheel . --no-build-isolation --no-deps && pip install --no-deps rapt-*.whl']="$wheel"
   ['cc app.c $(pkg-config --cflags --libs rapt) -o app']=shared
+  ['python -m rapt.torch --strict --report program.py its arguments']="any program; tests/python/test_torch_enable.py does the same"
   ['ldconfig']="tests/packages/deb_test.sh runs it after such an installation"
   ['LD_LIBRARY_PATH=/usr/local/lib ./app']=run
   ['./tests/see_why']=minutes

@@ -28,6 +28,7 @@ class BackwardFuzz : AttentionFuzz<T> {
     if (!place()) return;
     this->choose_visibility();
     spoil();
+    this->choose_starts();
     call();
   }
 

@@ -71,6 +71,7 @@ class ForwardFuzz : AttentionFuzz<T> {
     choose_scores();
     this->choose_visibility();
     spoil();
+    if (!stop_unless_failing_) this->choose_starts();
     call();
   }
 

@@ -16,8 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "ggml/blocks.hpp"
-#include "ggml/halves.hpp"
 #include "ggml/host_types.hpp"
 #include "oracle/file_blocks.hpp"
 #include "support/bits.hpp"
@@ -58,9 +56,15 @@ const std::vector<Type> types = {
     {GGML_TYPE_IQ4_XS, FileType::iq4_xs, "IQ4_XS", 256, 136, {0}},
     {GGML_TYPE_MXFP4, FileType::mxfp4, "MXFP4", 32, 17, {}},
     {GGML_TYPE_NVFP4, FileType::nvfp4, "NVFP4", 64, 36, {}},
-    {GGML_TYPE_TQ1_0, FileType::tq1_0, "TQ1_0", 256, 54, {52}},
-    {GGML_TYPE_TQ2_0, FileType::tq2_0, "TQ2_0", 256, 66, {64}},
 };
+
+// The elements and bytes of a block, or of a number.
+BlockSize size_of_type(ggml_type type) {
+  for (const Type &one : types) {
+    if (one.type == type) return {one.elements, one.bytes, 0};
+  }
+  return {1, type == GGML_TYPE_F32 ? 4U : 2U, 0};
+}
 
 template <class Body>
 void for_each_type(bool (*can)(ggml_type), Body &&body) {
@@ -95,30 +99,18 @@ Bytes random_row(const Type &type, Scales scales) {
 }
 
 Floats decode(ggml_type type, const Bytes &row) {
-  Floats y(row.size() / block_bytes(type) * block_elements(type), -7);
+  const BlockSize size = size_of_type(type);
+  Floats y(row.size() / size.bytes * size.inputs, -7);
   decode_row(type, row.data(), y.size(), y.data());
   return y;
 }
 
 Bytes encode(ggml_type type, const Floats &x) {
-  Bytes row(x.size() / block_elements(type) * block_bytes(type), 0xa5);
+  const BlockSize size = size_of_type(type);
+  Bytes row(x.size() / size.inputs * size.bytes, 0xa5);
   encode_row(type, x.data(), x.size(), row.data());
   return row;
 }
-
-struct Unpacked {
-  Bytes codes;
-  Floats scales, offsets;
-
-  Unpacked(ggml_type type, const Bytes &row) {
-    const Format format = *format_of(type);
-    const std::size_t n = row.size() / block_bytes(type) * block_elements(type);
-    codes.resize(format.code_bytes(n));
-    scales.resize(format.groups(n));
-    if (format.offsets) offsets.resize(format.groups(n));
-    unpack_row(type, row.data(), n, codes.data(), scales.data(), format.offsets ? offsets.data() : nullptr);
-  }
-};
 
 template <class T>
 std::size_t differences(const std::vector<T> &a, const std::vector<T> &b) {
@@ -134,38 +126,6 @@ std::size_t differences(const std::vector<T> &a, const std::vector<T> &b) {
 }
 
 // ---- what blocks mean -------------------------------------------------------------------------------------
-
-TEST_CASE("halves are those of rapt's conversions, and keep NaN's payload") {
-  std::vector<rapt_f16> halves, halves_got;
-  Floats floats, floats_wanted;
-  std::size_t payloads_lost = 0;
-  for (std::uint32_t bits = 0; bits < 1 << 16; ++bits) {
-    const auto half = static_cast<std::uint16_t>(bits);
-    halves.push_back(half);
-    floats.push_back(half_to_float(half));
-    payloads_lost += float_to_half(floats.back()) != half;
-  }
-  CHECK(payloads_lost == 0);
-  floats_wanted.resize(floats.size());
-  rapt_convert_f16_to_f32(halves.data(), floats_wanted.data(), halves.size());
-  CHECK(differences(floats, floats_wanted) == 0);
-
-  floats.clear();
-  halves_got.clear();
-  for (std::uint64_t bits = 0; bits < std::uint64_t{1} << 32;
-       bits += 0xfff) {  // near every place where rounding changes
-    for (std::uint32_t next = 0; next < 3; ++next)
-      floats.push_back(std::bit_cast<float>((static_cast<std::uint32_t>(bits) & ~0xfffU) - 1 + next));
-  }
-  halves.resize(floats.size());
-  rapt_convert_f32_to_f16(floats.data(), halves.data(), floats.size());
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < floats.size(); ++i) {
-    const std::uint16_t got = float_to_half(floats[i]);
-    wrong += std::isnan(floats[i]) ? (got & 0x7fff) <= half_infinity : got != halves[i];
-  }
-  CHECK(wrong == 0);
-}
 
 TEST_CASE("decoded blocks have the numbers of the layouts, for every scale") {
   for_each_type(can_decode, [](const Type &type) {
@@ -216,68 +176,31 @@ TEST_CASE("floats are decoded and encoded by rapt's conversions") {
   CHECK(differences(decode(GGML_TYPE_BF16, encode(GGML_TYPE_BF16, x)), want) == 0);
 }
 
-TEST_CASE("unpacked rows are what rapt_dequantize_rows takes") {
-  for_each_type(can_decode, [](const Type &type) {
-    const Bytes row = random_row(type, Scales::any);
-    const Unpacked unpacked(type.type, row);
-    const Format format = *format_of(type.type);
-    Floats y(row.size() / type.bytes * type.elements);
-    const Bytes zeros(format.groups(y.size()));
-    REQUIRE(rapt_dequantize_rows(unpacked.codes.data(), format.type, 1, y.size(), format.group,
-                                 unpacked.scales.data(), format.zeros ? zeros.data() : nullptr,
-                                 format.offsets ? unpacked.offsets.data() : nullptr, RAPT_F32, nullptr,
-                                 y.data(), RAPT_F32, 0) == RAPT_OK);
-    CHECK(differences(y, decode(type.type, row)) == 0);
-  });
-}
-
 // ---- which types there are --------------------------------------------------------------------------------
 
 TEST_CASE("what is known of each type") {
-  std::string decoded, encoded, formats;
+  std::string decoded, encoded, blocks;
   for (int number = 0; number < GGML_TYPE_COUNT; ++number) {
     const auto type = static_cast<ggml_type>(number);
     const std::string word = std::string(" ").append(std::to_string(number));
     if (can_decode(type)) decoded += word;
     if (can_encode(type)) encoded += word;
-    const auto format = format_of(type);
-    if (format) {
-      formats += word + ":" +
-                 (format->type == RAPT_I8   ? "i8"
-                  : format->type == RAPT_U4 ? "u4"
-                                            : "i4") +
-                 "/" + std::to_string(format->group) + (format->zeros ? "z" : "") +
-                 (format->offsets ? "o" : "");
-    }
-    CHECK((block_bytes(type) > 0) == (block_elements(type) > 0));
-    CHECK((float_type(type) || format) == can_decode(type));
-    if (can_decode(type)) CHECK(block_bytes(type) > 0);
+    const auto known = blocks_of(type);
+    if (known) blocks += word + ":" + std::to_string(known->type) + "/" + std::to_string(known->group);
+    CHECK((float_type(type) || known) == can_decode(type));
   }
-  CHECK(decoded == " 0 1 2 3 6 7 8 10 11 12 13 14 20 23 30 34 35 39 40");
+  CHECK(decoded == " 0 1 2 3 6 7 8 10 11 12 13 14 20 23 30 39 40");
   CHECK(encoded == " 0 1 2 3 6 7 8 20 30");
-  CHECK(formats ==
-        " 2:u4/32 3:u4/32zo 6:i8/32 7:i8/32o 8:i8/32 10:u4/16zo 11:i4/16 12:u4/32zo 13:i8/32o 14:i8/16"
-        " 20:i8/32 23:i8/32 34:i4/256 35:i4/256 39:i8/32 40:i8/16");
+  CHECK(
+      blocks ==
+      " 2:9/32 3:10/32 6:11/32 7:12/32 8:8/32 10:16/16 11:17/16 12:13/32 13:14/32 14:15/16 20:18/32 23:19/32"
+      " 39:20/32 40:21/16");
   CHECK(float_type(GGML_TYPE_F32) == RAPT_F32);
   CHECK(float_type(GGML_TYPE_F16) == RAPT_F16);
   CHECK(float_type(GGML_TYPE_BF16) == RAPT_BF16);
-  for (const Type &type : types) {
-    CAPTURE(std::string(type.name));
-    CHECK(block_elements(type.type) == type.elements);
-    CHECK(block_bytes(type.type) == type.bytes);
-  }
-  for (const ggml_type integer : {GGML_TYPE_I8, GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_I64}) {
-    CHECK(block_elements(integer) == 1);
-    CHECK(!can_decode(integer));
-  }
-  CHECK(block_bytes(GGML_TYPE_I8) == 1);
-  CHECK(block_bytes(GGML_TYPE_I16) == 2);
-  CHECK(block_bytes(GGML_TYPE_I32) == 4);
-  CHECK(block_bytes(GGML_TYPE_I64) == 8);
-  for (const ggml_type other : {GGML_TYPE_IQ2_XS, GGML_TYPE_IQ1_S, GGML_TYPE_COUNT}) {
-    CHECK(block_elements(other) == 0);
-    CHECK(block_bytes(other) == 0);
-    CHECK(!format_of(other));
+  for (const ggml_type other :
+       {GGML_TYPE_IQ2_XS, GGML_TYPE_IQ1_S, GGML_TYPE_TQ1_0, GGML_TYPE_I32, GGML_TYPE_COUNT}) {
+    CHECK(!blocks_of(other));
     CHECK(!can_decode(other));
     CHECK(!can_encode(other));
   }
@@ -285,12 +208,10 @@ TEST_CASE("what is known of each type") {
 
 TEST_CASE("the host has the same sizes of blocks") {
   if (!has_host_types("the host's sizes")) return;
-  for (int number = 0; number < GGML_TYPE_COUNT; ++number) {
-    const auto type = static_cast<ggml_type>(number);
-    if (block_bytes(type) == 0) continue;
-    CAPTURE(number);
-    CHECK(block_elements(type) == static_cast<std::size_t>(host_type(type).blck_size));
-    CHECK(block_bytes(type) == host_type(type).type_size);
+  for (const Type &type : types) {
+    CAPTURE(std::string(type.name));
+    CHECK(type.elements == static_cast<std::size_t>(host_type(type.type).blck_size));
+    CHECK(type.bytes == host_type(type.type).type_size);
   }
 }
 
@@ -323,6 +244,8 @@ template <int limit>
 double positive_tie(Random &r, std::size_t) {
   return static_cast<double>(r.below(2 * limit + 1)) / 2;
 }
+
+constexpr int iq4_values[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 const Numbers all_numbers[] = {
     {"normal", [](Random &r, auto) { return r.gaussian(); }},
@@ -410,7 +333,7 @@ double nearest_integer(ggml_type type, double y) {
     return std::min(std::round(y), last);
   }
   double nearest = infinity;
-  for (const std::int8_t value : iq4_values) {
+  for (const int value : iq4_values) {
     if (std::abs(value - y) < std::abs(nearest - y)) nearest = value;
   }
   return nearest;
@@ -477,8 +400,11 @@ TEST_CASE("encoded blocks have the bytes of the host's reference") {
       for (std::size_t block = 0; block < row.size(); block += type.bytes) {
         bool finite = true, nans = true;
         for (const std::size_t place : type.halves) {
-          finite = finite && std::isfinite(half_to_float(load_half(&host[block + place])));
-          nans = nans && std::isnan(half_to_float(load_half(&row[block + place])));
+          const auto half_of = [&](const Bytes &bytes) {
+            return number_of_half(bytes[block + place] | bytes[block + place + 1] * 256U);
+          };
+          finite = finite && std::isfinite(half_of(host));
+          nans = nans && std::isnan(half_of(row));
         }
         const float *first = &x[block / type.bytes * 32];
         const bool no_codes =
@@ -542,9 +468,9 @@ TEST_CASE("a block with an infinity or a NaN is NaN, and its neighbours are not"
         std::size_t wrong = 0;
         for (std::size_t i = 0; i < 96; ++i) wrong += std::isnan(y[i]) != (i / 32 == 1);
         CHECK(wrong == 0);
-        const Unpacked unpacked(type.type, row);
-        CHECK(std::isnan(unpacked.scales[1]));
-        if (!unpacked.offsets.empty()) CHECK(std::isnan(unpacked.offsets[1]));
+        const BlockElement element = element_of_block(type.file, &row[type.bytes], 0);
+        CHECK(std::isnan(element.scale));
+        if (has_offsets(type.file)) CHECK(std::isnan(element.offset));
       }
     }
   });
@@ -601,8 +527,7 @@ TEST_CASE("where both signs have the largest magnitude, the first is exact") {
 
 // ---- what is written --------------------------------------------------------------------------------------
 
-// Rows of 0, 1 and more blocks, at odd addresses where blocks are, and longer than the part that is decoded
-// at once.
+// Rows of 0, 1 and more blocks, at odd addresses.
 TEST_CASE("rows of all lengths, and nothing but the row is written") {
   for_each_type(can_decode, [](const Type &type) {
     const Bytes all = random_row(type, Scales::finite);
@@ -617,15 +542,6 @@ TEST_CASE("rows of all lengths, and nothing but the row is written") {
       CHECK(y[n] == -7);
       y.pop_back();
       CHECK(differences(y, Floats(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n))) == 0);
-
-      const Format format = *format_of(type.type);
-      Bytes codes(format.code_bytes(n) + 1, 0xa5);
-      Floats scales(format.groups(n) + 1, -7), offsets(format.groups(n) + 1, -7);
-      unpack_row(type.type, row.data() + 1, n, codes.data(), scales.data(), offsets.data());
-      CHECK(codes.back() == 0xa5);
-      CHECK(scales.back() == -7);
-      CHECK(offsets.back() == -7);
-      if (!format.offsets) CHECK(differences(offsets, Floats(offsets.size(), -7)) == 0);
 
       if (can_encode(type.type)) {
         Bytes again(bytes + 2, 0xa5);

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <ggml-backend.h>
+#include <strings.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,16 +41,16 @@ std::string path_of_build(const std::string &lib, const std::string &name) {
   return lib + "/libggml-cpu-" + name + ".so";
 }
 
-ggml_type type_named(const std::string &name) {
+}  // namespace
+
+ggml_type ggml_type_of(const std::string &name) {
   for (int t = 0; t < GGML_TYPE_COUNT; ++t) {
     const char *known = ggml_type_name(static_cast<ggml_type>(t));
-    if (known && name == known) return static_cast<ggml_type>(t);
+    if (known && strcasecmp(name.c_str(), known) == 0) return static_cast<ggml_type>(t);
   }
   std::fprintf(stderr, "no type %s\n", name.c_str());
   std::exit(2);
 }
-
-}  // namespace
 
 Outcome in_child(const std::function<bool(std::FILE *)> &body) {
   std::FILE *out = std::tmpfile(), *errors = std::tmpfile();
@@ -164,8 +165,8 @@ Context new_context(llama_model *model, const Settings &s) {
   p.offload_kqv = s.cache_on_device;
   p.flash_attn_type = s.flash ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
   const auto slash = s.cache.find('/');
-  p.type_k = type_named(s.cache.substr(0, slash));
-  p.type_v = slash == s.cache.npos ? p.type_k : type_named(s.cache.substr(slash + 1));
+  p.type_k = ggml_type_of(s.cache.substr(0, slash));
+  p.type_v = slash == s.cache.npos ? p.type_k : ggml_type_of(s.cache.substr(slash + 1));
   p.embeddings = s.embeddings;
   if (s.observed) p.cb_eval = [](ggml_tensor *, bool, void *) { return true; };  // every op apart
   p.pooling_type = s.pooling;

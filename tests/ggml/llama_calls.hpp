@@ -44,6 +44,9 @@ std::string take_log();
 // The largest number of graph splits that a log names; -1: none.
 int splits_in(const std::string &log);
 
+// The type that ggml calls so, in letters of either case. Another name ends the program.
+ggml_type ggml_type_of(const std::string &name);
+
 // ---- models and contexts
 
 struct Free {

@@ -85,6 +85,8 @@ constexpr Type types[] = {
     {"Q6_K", 14, 18, 256, 210, {208, -11, 0}, none},
     {"IQ4_NL", 20, 25, 32, 18, {0, -7, 0}, none},
     {"IQ4_XS", 23, 30, 256, 136, {0, -11, 0}, none},
+    {"TQ1_0", 34, 36, 256, 54, {52, 0, 0}, none},
+    {"TQ2_0", 35, 37, 256, 66, {64, 0, 0}, none},
     {"MXFP4", 39, 38, 32, 17, none, none},  // the first byte is an exponent
 };
 

@@ -7,8 +7,9 @@
 # x86 models run under qemu-x86_64 (up to AVX2, which qemu executes) and natively behind a trapping cpuid (AVX-512's
 # subsets, where this CPU has them; ../emulate executes AMX, VNNI and bf16 where it does not). Arm models run under
 # qemu-aarch64, of builds whose name begins with "arm64".
-# rapt-validate --quick runs every kernel on this CPU, on the last x86 model that it presents, and on the Arm model that has all
-# levels. The others run some kernels: these models choose among the same code, and ../audit knows its instructions.
+# rapt-validate --quick runs every kernel on this CPU, unless the build's own tests do, on Sapphire Rapids, and on the Arm model
+# that has all levels. Alder Lake runs those of bytes, which AVX-VNNI has for itself. The others run some kernels: these models
+# choose among the same code, and ../audit knows its instructions.
 # WORK_FOLDER/levels gets a line "native LEVEL" or "emulated LEVEL" for each level that passed on a model. The last line reads
 # "N passed, N failed, N skipped".
 set -euo pipefail
@@ -34,7 +35,7 @@ skip() {
 }
 
 # run_model MODEL NAME=BUILD FLAGS KERNELS LAUNCHER...: in the background, its outcome into a file. FLAGS are the compiler's
-# for the model: dispatch must choose the best level that they allow. KERNELS: all or some.
+# for the model: dispatch must choose the best level that they allow. KERNELS: all, bytes or some.
 count=0
 run_model() {
   local model=$1 build=${2%%=*} folder=${2#*=} kernels=$4 best flags
@@ -46,7 +47,12 @@ run_model() {
   count=$((count + 1))
   local outcome arguments=(--quick)
   outcome=$(printf '%s/outcome-%03d' "$work" "$count")
-  if [[ $kernels == some ]]; then arguments+=(--kernel dot_f64 --kernel exp_f32 --kernel softmax_f32 --kernel dot_i8); fi
+  local names=()
+  case $kernels in
+    some) names=(dot_f64 exp_f32 softmax_f32 dot_i8) ;;
+    bytes) mapfile -t names < <("$folder/tests/validate/rapt-validate" --list | sed -nE 's/^ +([a-z0-9_]*i8)$/\1/p') ;;
+  esac
+  arguments+=("${names[@]/#/--kernel=}")
   (
     begin=$SECONDS
     status=0
@@ -114,13 +120,12 @@ MODELS
 
   # Each model needs a CPU with the flag. What the model has in addition, and this CPU lacks, is emulated.
   cpu_flags=" $(sed -n 's/^flags[[:space:]]*: //p' /proc/cpuinfo | head -n 1) "
-  case $cpu_flags in
-    *" avx512bw "*) last=sapphire-rapids ;;
-    *) last=alder-lake ;;
-  esac
   while IFS='|' read -r model flags needed extensions; do
     missing='' how=native kernels=some
-    if [[ $model == "$last" ]]; then kernels=all; fi
+    case $model in
+      sapphire-rapids) kernels=all ;;
+      alder-lake) kernels=bytes ;;
+    esac
     for extension in ${extensions//,/ }; do
       if [[ $cpu_flags != *" ${extension/%amx/amx_tile} "* ]]; then missing+=,$extension how=emulated; fi
     done
@@ -144,7 +149,9 @@ ice-lake|-march=icelake-server|avx512bw|avx512_vnni
 sapphire-rapids|-march=sapphirerapids|avx512bw|avx512_vnni,avx_vnni,amx
 MODELS
   for build in "${native_builds[@]}"; do
-    run_model "this CPU" "$build" -march=native all env
+    kernels=all
+    if [[ -x ${build#*=}/tests/rapt_calls_test ]]; then kernels=some; fi
+    run_model "this CPU" "$build" -march=native "$kernels" env
   done
 
   wait

@@ -43,6 +43,7 @@ struct Attention {
   std::vector<std::uint8_t> mask;  // in the shape of a bias
   Repeats mask_repeats;
   std::vector<std::int32_t> q_lengths, kv_lengths;  // [batch]
+  std::vector<std::int32_t> q_starts, kv_starts;    // [batch]
 
   std::size_t q_heads_per_kv_head() const { return q_heads / kv_heads; }
   std::size_t queries(std::size_t b) const {
@@ -50,6 +51,10 @@ struct Attention {
   }
   std::size_t keys(std::size_t b) const {
     return kv_lengths.empty() ? kv_len : static_cast<std::size_t>(kv_lengths[b]);
+  }
+  // Returns the first key of the sequence. Padding is before it.
+  std::size_t start(std::size_t b) const {
+    return kv_starts.empty() ? 0 : static_cast<std::size_t>(kv_starts[b]);
   }
   // Returns the index of a query's row in an array with repeated dimensions.
   std::size_t row(Repeats repeats, std::size_t b, std::size_t h, std::size_t i) const {
@@ -86,14 +91,18 @@ Position position_of(const Attention<T> &a, std::size_t b, std::size_t i) {
 template <class T>
 bool is_visible(const Attention<T> &a, std::size_t b, std::size_t h, std::size_t i, std::size_t key) {
   const Position p = position_of(a, b, i), j = static_cast<Position>(key);
-  if (key >= a.keys(b)) return false;
+  if (key >= a.keys(b) || key < a.start(b)) return false;
+  if (!a.q_starts.empty() && i < static_cast<std::size_t>(a.q_starts[b])) return false;
   if (a.causal != Causal::none && j > p) return false;
   if (a.window_left >= 0 && j < p - a.window_left) return false;
   if (a.window_right >= 0 && j > p + a.window_right) return false;
   if (a.window_chunk != 0) {
     const Position length = static_cast<Position>(a.window_chunk);
-    const Position chunk_of_p = p >= 0 ? p / length : -((-p + length - 1) / length);
-    if (j / length != chunk_of_p) return false;
+    const auto chunk_of = [&](Position at) {
+      at -= static_cast<Position>(a.start(b));
+      return at >= 0 ? at / length : -((-at + length - 1) / length);
+    };
+    if (chunk_of(j) != chunk_of(p)) return false;
   }
   if (!a.mask.empty() && a.mask[a.row(a.mask_repeats, b, h, i) * a.kv_len + key] == 0) return false;
   return a.bias.empty() ||

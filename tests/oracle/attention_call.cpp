@@ -107,6 +107,7 @@ class Drawing {
     draw_numbers();
     draw_scores();
     draw_visibility();
+    draw_padding();
     if (p_.numbers == Numbers::specials) make_special();
     spoil_unseen_keys();
     spoil_blind_queries();
@@ -422,6 +423,22 @@ class Drawing {
     }
   }
 
+  // Its own numbers leave other draws as they are. Starts are multiples of what pages or packed keys need, or any.
+  void draw_padding() {
+    Attention<double> &a = p_.a;
+    Random random(p_.seed * 0x2545f4914f6cdd1du + 3);
+    if (random.one_in(4)) {
+      const std::size_t unit = random.one_of<std::size_t>({1, 16, 64});
+      for (std::size_t b = 0; b < a.batch; ++b) {
+        a.kv_starts.push_back(static_cast<std::int32_t>(random.below(a.keys(b) / unit + 1) * unit));
+      }
+    }
+    if (!a.q_lengths.empty() || !random.one_in(4)) return;
+    for (std::size_t b = 0; b < a.batch; ++b) {
+      a.q_starts.push_back(static_cast<std::int32_t>(random.below(a.q_len + 1)));
+    }
+  }
+
   // Replaces a random element of a row. The tensor must not have repeated rows.
   void spoil(std::vector<double> &values, std::size_t row, std::size_t dim, rapt_type type, double value) {
     if (row * dim < values.size()) values[row * dim + random_.below(dim)] = rounded(type, value);
@@ -596,6 +613,8 @@ std::string AttentionProblem::text() const {
   };
   list("q_lengths", a.q_lengths);
   list("kv_lengths", a.kv_lengths);
+  list("q_starts", a.q_starts);
+  list("kv_starts", a.kv_starts);
   flag("gradient_in_arithmetic_type", gradient != RAPT_TYPE_DEFAULT);
   return text;
 }
@@ -736,7 +755,7 @@ AttentionMemory::AttentionMemory(const AttentionProblem &problem, std::uint64_t 
 }
 
 void AttentionMemory::place_queries() {
-  if (!a_.q_lengths.empty() || (!p_.q_repeats.batch && random_.one_in(4))) {
+  if (!a_.q_lengths.empty() || (!p_.q_repeats.batch && random_.one_in(4) && a_.q_starts.empty())) {
     q_first_ = {static_cast<std::int32_t>(random_.below(4))};
     for (std::size_t b = 0; b < a_.batch; ++b) {
       q_first_.push_back(q_first_[b] + static_cast<std::int32_t>(a_.queries(b)));
@@ -769,13 +788,17 @@ void AttentionMemory::place_queries() {
 void AttentionMemory::place_keys() {
   const Repeats &k_repeats = p_.k_repeats, &v_repeats = p_.v_repeats;
   const bool may_be_one = !k_repeats.batch && !k_repeats.token && !v_repeats.batch && !v_repeats.token;
-  if (!backward_ && random_.one_in(4)) packed_ = !k_repeats.token && !p_.v_is_k;
-  if (!backward_ && may_be_one && a_.kv_len > 0 && random_.one_in(4)) {
+  const auto begin_at = [&](std::int32_t unit) {
+    return std::all_of(a_.kv_starts.begin(), a_.kv_starts.end(),
+                       [&](auto start) { return start % unit == 0; });
+  };
+  if (!backward_ && random_.one_in(4)) packed_ = !k_repeats.token && !p_.v_is_k && begin_at(64);
+  if (!backward_ && may_be_one && a_.kv_len > 0 && random_.one_in(4) && begin_at(16)) {
     constexpr std::size_t sizes[] = {16, 32, 48, 64, 80, 128, 512, 1024};
     page_size_ = sizes[random_.below(8)];
     if (packed_) page_size_ = (page_size_ + 63) / 64 * 64;
     layout_ += " page_size=" + std::to_string(page_size_);
-  } else if (!packed_ && may_be_one && random_.one_in(4)) {
+  } else if (!packed_ && may_be_one && random_.one_in(4) && a_.kv_starts.empty()) {
     kv_first_ = {static_cast<std::int32_t>(random_.below(4))};
     const bool has_slack = !a_.kv_lengths.empty() && random_.one_in(2);
     for (std::size_t b = 0; b < a_.batch; ++b) {
@@ -794,8 +817,10 @@ void AttentionMemory::place_keys() {
     table_.assign(a_.batch * table_stride_, -1);
     std::vector<std::int32_t *> used;
     for (std::size_t b = 0; b < a_.batch; ++b) {
-      for (std::size_t i = 0; i * page_size_ < a_.keys(b); ++i)
-        used.push_back(&table_[b * table_stride_ + i]);
+      // Pages before the start, and those of a sequence without keys, need not exist.
+      for (std::size_t i = a_.start(b) / page_size_; i * page_size_ < a_.keys(b); ++i) {
+        if (a_.start(b) < a_.keys(b)) used.push_back(&table_[b * table_stride_ + i]);
+      }
     }
     for (std::size_t i = used.size(); i > 1; --i) std::swap(used[i - 1], used[random_.below(i)]);
     for (std::int32_t *page : used) {
@@ -834,7 +859,7 @@ void AttentionMemory::place_keys() {
   }
   for (std::size_t b = 0; b < a_.batch; ++b) {
     for (std::size_t h = 0; h < a_.kv_heads; ++h) {
-      for (std::size_t j = 0; j < a_.keys(b); ++j) {
+      for (std::size_t j = a_.start(b); j < a_.keys(b); ++j) {
         const Place at = key(b, j);
         const std::size_t row = (b * a_.kv_heads + h) * a_.kv_len + j;
         for (std::size_t d = 0; d < a_.qk_dim; ++d) {
@@ -868,7 +893,7 @@ void AttentionMemory::place_options() {
     for (std::size_t b = 0; b < a_.batch; ++b) {
       for (std::size_t h = 0; h < a_.q_heads; ++h) {
         for (std::size_t i = 0; i < a_.queries(b); ++i) {
-          for (std::size_t j = 0; j < (by_key ? a_.keys(b) : 1); ++j) {
+          for (std::size_t j = by_key ? a_.start(b) : 0; j < (by_key ? a_.keys(b) : 1); ++j) {
             placed.put(b, h, i, j, static_cast<double>(values[a_.row(repeats, b, h, i) * row + j]));
           }
         }
@@ -907,6 +932,10 @@ void AttentionMemory::place_options() {
   o_.q_offsets = q_offsets_.of<std::int32_t>();
   o_.kv_offsets = kv_offsets_.of<std::int32_t>();
   o_.kv_lengths = kv_lengths_.of<std::int32_t>();
+  q_starts_ = Listed(random_, a_.q_starts);
+  kv_starts_ = Listed(random_, a_.kv_starts);
+  o_.q_starts = q_starts_.of<std::int32_t>();
+  o_.kv_starts = kv_starts_.of<std::int32_t>();
 }
 
 AttentionMemory::Place AttentionMemory::query(std::size_t b, std::size_t i) const {
@@ -944,7 +973,8 @@ void AttentionMemory::check_inputs() {
                "wrote to keys or values");
   fault_unless(bias_.unchanged() && mask_.unchanged() && query_scales_.unchanged() && slopes_.unchanged() &&
                    sinks_.unchanged() && q_offsets_.unchanged() && kv_offsets_.unchanged() &&
-                   kv_lengths_.unchanged() && block_table_.unchanged(),
+                   kv_lengths_.unchanged() && block_table_.unchanged() && q_starts_.unchanged() &&
+                   kv_starts_.unchanged(),
                "wrote to an option's array");
 }
 
@@ -1134,8 +1164,10 @@ GradientResults AttentionMemory::run_backward(Way way, const std::vector<double>
   const auto joined = [&](bool repeats, std::size_t count) { return has_dbias && repeats ? 1 : count; };
   const std::size_t sets =
       joined(a_.bias_repeats.batch, a_.batch) * joined(a_.bias_repeats.head, a_.kv_heads);
-  const std::size_t parts = std::min(
-      {(64 + sets - 1) / sets, (a_.kv_len + 63) / 64, (a_.q_len * a_.q_heads_per_kv_head() + 63) / 64});
+  const bool begin_apart = has_dbias && dbias_joins_batches && !a_.kv_starts.empty();
+  const std::size_t parts = begin_apart ? 1
+                                        : std::min({(64 + sets - 1) / sets, (a_.kv_len + 63) / 64,
+                                                    (a_.q_len * a_.q_heads_per_kv_head() + 63) / 64});
   const bool has_no_element = a_.q_len == 0 || a_.kv_len == 0;  // the call then ignores the strides of dbias
   fault_unless((has_dbias && has_no_element) || tasks == sets * std::max<std::size_t>(1, parts),
                "number of tasks");

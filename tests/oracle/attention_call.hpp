@@ -204,7 +204,7 @@ class AttentionMemory {
   std::size_t page_size_ = 0, pages_ = 0, table_stride_ = 0;
   bool packed_ = false;
   Placed q_, k_, v_, k_scales_, v_scales_, bias_, mask_, query_scales_, out_, lse_;
-  Listed slopes_, sinks_, q_offsets_, kv_offsets_, kv_lengths_, block_table_;
+  Listed slopes_, sinks_, q_offsets_, kv_offsets_, kv_lengths_, block_table_, q_starts_, kv_starts_;
   std::vector<double> partials_;
 };
 

@@ -11,7 +11,7 @@ constexpr const char *stage_names[] = {"attention_run", "attention_partial", "at
                                        "attention_backward_run"};
 
 // Each array has one slot in this memory. Calls without a task read only lists of integers in it.
-constexpr std::size_t slot = std::size_t{1} << 26, slots = 28, longest = slot / 4;
+constexpr std::size_t slot = std::size_t{1} << 26, slots = 30, longest = slot / 4;
 unsigned char *arena() {
   static const std::unique_ptr<unsigned char[]> memory(new unsigned char[slots * slot]);
   return memory.get();
@@ -39,7 +39,8 @@ void AttentionEdges::add(Array made) {
 }
 // Sets may_be_longer if an earlier sequence or page may end behind the last one.
 void AttentionEdges::see_order(Array &made, const Placed &placed, std::size_t row) const {
-  const bool ragged = !a_.q_lengths.empty() || !a_.kv_lengths.empty() || m_.page_size_ != 0;
+  const bool ragged =
+      !a_.q_lengths.empty() || !a_.kv_lengths.empty() || !a_.kv_starts.empty() || m_.page_size_ != 0;
   const std::size_t tokens = std::max({a_.q_len, a_.kv_len, m_.page_size_});
   made.may_be_longer = ragged && placed.index(1, 0, 0) < placed.index(0, 0, tokens) + row;
 }
@@ -56,19 +57,24 @@ void AttentionEdges::add_queries(Array made, const Placed &placed, std::size_t r
 void AttentionEdges::add_own_rows(Array made, const Placed &placed, bool by_key) {
   see_order(made, placed, by_key ? a_.kv_len : 1);
   for (std::size_t b = 0; b < a_.batch; ++b) {
-    const std::size_t row = by_key ? a_.keys(b) : 1;
+    const std::size_t row = !by_key ? 1 : a_.start(b) < a_.keys(b) ? a_.keys(b) : 0;
     for (std::size_t h = 0; h < a_.q_heads && row > 0; ++h) {
       for (std::size_t i = 0; i < a_.queries(b); ++i) made.take(placed.index(b, h, i), row);
     }
   }
   add(std::move(made));
 }
+// Returns the first key whose memory counts as read. Padding counts, except whole pages.
+std::size_t AttentionEdges::first_key_of_memory(std::size_t b) const {
+  if (a_.start(b) == a_.keys(b)) return a_.keys(b);
+  return m_.page_size_ != 0 ? a_.start(b) / m_.page_size_ * m_.page_size_ : 0;
+}
 // Adds keys of sequences that have queries. `packed_block` is the size of a block of packed keys, or 0.
 void AttentionEdges::add_keys(Array made, const Placed &placed, std::size_t row, std::size_t packed_block) {
   see_order(made, placed, row);
   for (std::size_t b = 0; b < a_.batch; ++b) {
     for (std::size_t h = 0; h < a_.kv_heads && a_.queries(b) > 0; ++h) {
-      for (std::size_t j = 0; j < a_.keys(b); ++j) {
+      for (std::size_t j = first_key_of_memory(b); j < a_.keys(b); ++j) {
         const auto at = m_.key(b, j);
         if (packed_block != 0) {
           made.take(placed.index(at.b, h, 0) + at.t / 64 * packed_block, packed_block);
@@ -103,13 +109,15 @@ void AttentionEdges::add_inputs() {
     std::size_t end = 0;
     for (std::size_t b = 0; b < a_.batch; ++b) {
       const std::size_t pages = (a_.keys(b) + m_.page_size_ - 1) / m_.page_size_;
-      if (pages > 0) end = b * m_.table_stride_ + pages;
+      if (pages > 0 && a_.start(b) < a_.keys(b)) end = b * m_.table_stride_ + pages;
     }
     if (end > 0) add_list("block_table", o_.block_table, end);
   }
   add_list("kv_lengths", o_.kv_lengths, a_.batch);
   add_list("q_offsets", o_.q_offsets, a_.batch + 1);
   add_list("kv_offsets", o_.kv_offsets, a_.batch + 1);
+  add_list("kv_starts", o_.kv_starts, a_.batch);
+  add_list("q_starts", o_.q_starts, a_.batch);
   const auto per_head = [&](const char *name, const void *&argument) {
     if (!argument) return;
     Array made = array(name, argument, number);
@@ -131,7 +139,7 @@ void AttentionEdges::add_inputs() {
   if (m_.packed_) {  // one row of scales per token
     for (std::size_t b = 0; b < a_.batch; ++b) {
       for (std::size_t h = 0; h < a_.kv_heads && a_.queries(b) > 0; ++h) {
-        for (std::size_t j = 0; j < a_.keys(b); ++j) {
+        for (std::size_t j = first_key_of_memory(b); j < a_.keys(b); ++j) {
           const auto at = m_.key(b, j);
           k_scales.take(m_.k_scales_.index(at.b, h, 0) + at.t * k_groups, k_groups);
         }
@@ -287,8 +295,8 @@ std::string AttentionEdges::fault_of_touching(Reached &reached) {
 std::string AttentionEdges::stage_name() const { return stage_names[static_cast<std::size_t>(stage_)]; }
 
 void AttentionEdges::expect_arrays(Reached &reached) {
-  constexpr const char *lists[] = {"kv_lengths", "q_offsets",    "kv_offsets", "alibi_slopes",
-                                   "sinks",      "query_scales", "workspace"};
+  constexpr const char *lists[] = {"kv_lengths",   "q_offsets", "kv_offsets",   "kv_starts", "q_starts",
+                                   "alibi_slopes", "sinks",     "query_scales", "workspace"};
   constexpr const char *inputs[] = {"q", "k", "v", "bias", "mask"};
   constexpr const char *of_stages[][9] = {{"block_table", "k_scales", "v_scales", "out", "lse"},
                                           {"block_table", "k_scales", "v_scales", "partials"},

@@ -62,6 +62,7 @@ class AttentionEdges {
   // Each of these extends the array by the rows that its name says, and adds it to arrays_.
   void add_queries(Array made, const Placed &placed, std::size_t row);
   void add_own_rows(Array made, const Placed &placed, bool by_key);
+  std::size_t first_key_of_memory(std::size_t b) const;
   void add_keys(Array made, const Placed &placed, std::size_t row, std::size_t packed_block);
   void add_key_gradients(Array made, const Placed &placed, std::size_t row);
   void add_list(const char *name, const std::int32_t *&argument, std::size_t count);
@@ -92,6 +93,7 @@ class AttentionEdges {
   Verdict change_workspace_size();
   Verdict change_lengths();
   Verdict change_offsets();
+  Verdict change_starts();
   Verdict change_table();
   Verdict change_output_strides();
   Verdict change_extent();

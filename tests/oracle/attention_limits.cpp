@@ -269,7 +269,7 @@ AttentionEdges::Verdict AttentionEdges::change_workspace_size() {
 }
 
 AttentionEdges::Verdict AttentionEdges::change_lengths() {
-  if (!o_.kv_lengths || o_.block_table) return {};
+  if (!o_.kv_lengths || o_.block_table || o_.kv_starts) return {};
   const std::size_t b = random_.below(a_.batch);
   std::int32_t &length = changeable(o_.kv_lengths)[b];
   const Side side = random_.one_of({below, at, past});
@@ -282,6 +282,30 @@ AttentionEdges::Verdict AttentionEdges::change_lengths() {
   length = static_cast<std::int32_t>(most) - 1 + side;
   return {std::string(o_.kv_offsets ? "length of a packed sequence" : "length") + name_of(side),
           side == past ? RAPT_BAD_KV_LENGTHS : RAPT_OK};
+}
+
+// A start is at most the length. In pages it is a multiple of 16, and among packed keys of 64.
+AttentionEdges::Verdict AttentionEdges::change_starts() {
+  const bool of_keys = random_.one_in(2);
+  if (!(of_keys ? o_.kv_starts : o_.q_starts)) return {};
+  const std::size_t b = random_.below(a_.batch);
+  std::int32_t &start = changeable(of_keys ? o_.kv_starts : o_.q_starts)[b];
+  const std::string name = of_keys ? "key's start" : "query's start";
+  const rapt_status bad = of_keys ? RAPT_BAD_KV_STARTS : RAPT_BAD_Q_STARTS;
+  const std::size_t most = of_keys ? a_.keys(b) : a_.q_len;
+  const std::size_t unit = !of_keys ? 1 : m_.packed_ ? 64 : m_.page_size_ != 0 ? 16 : 1;
+  if (random_.one_in(3)) {
+    start = -1;
+    return {name + " 0 - 1", bad};
+  }
+  if (unit > 1 && random_.one_in(2)) {
+    start = static_cast<std::int32_t>(unit / 2);
+    return {name + " in a unit", bad};
+  }
+  const Side side = random_.one_of({at, past});
+  if (side == at && most % unit != 0) return {};
+  start = static_cast<std::int32_t>(most) + (side == past ? 1 : 0);
+  return {name + name_of(side), side == past ? bad : RAPT_OK};
 }
 
 AttentionEdges::Verdict AttentionEdges::change_offsets() {
@@ -309,9 +333,10 @@ AttentionEdges::Verdict AttentionEdges::change_table() {
   if (!o_.block_table) return {};
   const std::size_t b = random_.below(a_.batch);
   const std::size_t pages = (a_.keys(b) + m_.page_size_ - 1) / m_.page_size_;
-  if (pages == 0) return {};
+  const std::size_t padding = a_.start(b) / m_.page_size_;  // pages that nothing reads
+  if (a_.start(b) == a_.keys(b)) return {};
   if (random_.one_in(2)) {
-    changeable(o_.block_table)[b * m_.table_stride_ + random_.below(pages)] = -1;
+    changeable(o_.block_table)[b * m_.table_stride_ + padding + random_.below(pages - padding)] = -1;
     return {"page 0 - 1", RAPT_BAD_BLOCK_TABLE};
   }
   // A block_table_stride of 0 selects the default width, so `pages - 1` must not be 0.
@@ -372,7 +397,10 @@ AttentionEdges::Verdict AttentionEdges::change_output_strides() {
 
 // A tensor's end must fit in ptrdiff_t. At this limit it overlaps other arrays, which is another error.
 AttentionEdges::Verdict AttentionEdges::change_extent() {
-  if (!m_.q_first_.empty() || !m_.kv_first_.empty() || !a_.kv_lengths.empty() || o_.block_table) return {};
+  if (!m_.q_first_.empty() || !m_.kv_first_.empty() || !a_.kv_lengths.empty() || !a_.kv_starts.empty() ||
+      o_.block_table) {
+    return {};
+  }
   struct Tensor {
     const char *name;
     rapt_strides *strides;
@@ -488,6 +516,7 @@ std::string AttentionEdges::fault_of_limit(Reached &reached) {
                                 &AttentionEdges::change_workspace_size,
                                 &AttentionEdges::change_lengths,
                                 &AttentionEdges::change_offsets,
+                                &AttentionEdges::change_starts,
                                 &AttentionEdges::change_table,
                                 &AttentionEdges::change_output_strides,
                                 &AttentionEdges::change_extent};
@@ -525,11 +554,14 @@ void AttentionEdges::expect_limits(Reached &reached) {
       "large quotient", "kv_offsets",         "q_offsets",          "extent of q",   "extent of k",
       "extent of v",    "extent of bias",     "extent of mask",     "extent of dq",  "extent of query_scales",
       "extent of dout", "extent of out read", "extent of lse read", "extent of dk",  "extent of dv",
-      "extent of out",  "extent of lse"};
+      "extent of out",  "extent of lse",      "key's start",        "query's start"};
   constexpr const char *below_and_past[] = {"large scale", "small scale"};
   constexpr const char *below_and_at[] = {"dq strides",  "dk strides", "dv strides",   "out strides",
                                           "lse strides", "length 0",   "table's width"};
-  constexpr const char *single[] = {"kv_offsets below 0",
+  constexpr const char *single[] = {"key's start 0 - 1",
+                                    "key's start in a unit",
+                                    "query's start 0 - 1",
+                                    "kv_offsets below 0",
                                     "kv_offsets decrease",
                                     "q_offsets below 0",
                                     "q_offsets decrease",

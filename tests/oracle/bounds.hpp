@@ -32,6 +32,19 @@ double dot_bound(std::size_t n) {
   const double count = static_cast<double>(n);
   return std::min(count / lanes, chain) + count / (lanes * chain) + 8;
 }
+template <class T>
+double squared_distance_bound(std::size_t n) {
+  return dot_bound<T>(n) + 3;
+}
+template <class T>
+double cosine_bound(std::size_t n) {
+  return 2 * dot_bound<T>(n) + 6;
+}
+inline double mean_pool_bound(double tokens) { return tokens; }
+template <class T>
+double normalize_bound(std::size_t n) {
+  return dot_bound<T>(n) / 2 + 4;
+}
 // Bounds the errors that were measured on random data with n <= 2^20.
 template <class T>
 inline constexpr double usual_dot_bound = (in_f64<T> ? 4e-15 : 1e-6) / unit_of<T>;
@@ -247,5 +260,15 @@ long double gradient_bound(const oracle::Sum &sum) {
 
 // Of expert_sum, in units of the sum of magnitudes: a rounding for each row, and one for what is added.
 constexpr double expert_sum_bound(double top_k) { return top_k + 1; }
+
+// Of a sum of n rows in a bag, in units of the sum of magnitudes: a product and an addition for each row.
+constexpr double embedding_bag_bound(double n) { return n + 1; }
+
+// Of cross entropy without the error of its log-sum-exp, in units of the loss.
+constexpr double cross_entropy_bound(double classes) { return classes / 1024 + 32; }
+
+// Of a normal random number, in units of its radius.
+template <class T>
+inline constexpr double random_normal_bound = in_f64<T> ? 9 : 6;
 
 }  // namespace rapt::test

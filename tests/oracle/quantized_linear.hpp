@@ -48,7 +48,7 @@ struct QuantizedOutput {
   std::span<const float> scales, offsets;
   std::span<const std::uint8_t> zeros;
   std::span<const float> codebook;
-  bool is_u4 = false;
+  int zero = 0;                       // of all outputs, without zeros
   float (*number_of)(int) = nullptr;  // of codes that are numbers of 8 bits
   std::size_t scale_group = 0;
 
@@ -56,8 +56,7 @@ struct QuantizedOutput {
   std::size_t group_of(std::size_t k) const { return scale_group ? k / scale_group : 0; }
   int integer(std::size_t k) const {
     if (!codebook.empty()) return static_cast<int>(codebook[static_cast<std::size_t>(q[k])]);
-    if (!is_u4) return q[k];
-    return q[k] - (zeros.empty() ? 8 : zeros[group_of(k)]);
+    return q[k] - (zeros.empty() ? zero : zeros[group_of(k)]);
   }
   float number(std::size_t k) const {
     if (number_of) return number_of(q[k]);

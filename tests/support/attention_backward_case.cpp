@@ -23,16 +23,23 @@ class BackwardRun : AttentionRun<T> {
         wanted_(wanted_gradients(problem, a_)) {
     dout_ = Tensor(this->queries_of(a_.v_dim), how_.tokens_outside, gap(1), layout, 2);
     this->put_queries(dout_, make_output_gradient(problem, a_), a_.v_dim);
+    // A row that sees nothing would make dsinks NaN if its dout were not finite.
+    for (std::size_t b = 0; b < a_.batch && this->query_padding_ != 0; ++b) {
+      for (std::size_t h = 0; h < a_.q_heads; ++h) {
+        const std::vector<A> row(a_.v_dim, A(-1.5));
+        for (std::size_t t = 0; t < this->query_padding_; ++t) dout_.put(b, h, t, row.data());
+      }
+    }
     dout_.remember();
     out_ = Tensor(this->queries_of(a_.v_dim), how_.tokens_outside, gap(2), layout, 2);
     lse_ = Numbers(this->queries_of(1), how_.tokens_outside, gap(2), layout, 2);
     gradients_ = this->three_tensors(2, 1);
     if (wanted_.dbias) {
-      dbias_ = this->template rows_tensor<A>(a_.bias_repeats, a_.kv_len, layout.offset[2]);
+      dbias_ = this->template rows_tensor<A>(a_.bias_repeats, this->kv_room(), layout.offset[2]);
     }
     if (wanted_.dsinks) dsinks_ = Numbers({1, 1, 1, a_.q_heads}, false, 0, layout, 2);
     rapt_attention_options shape = this->dims();
-    shape.kv_len = a_.kv_len;
+    shape.kv_len = this->kv_room();
     std::size_t bytes = 0;
     check(rapt_attention_backward_workspace(&shape, &bytes));
     this->make_workspace(bytes);
@@ -116,6 +123,7 @@ class BackwardRun : AttentionRun<T> {
         for (std::size_t i = 0; i < a_.q_len; ++i) {
           take(gradients_.q, i < a_.queries(b), query_sequence(b), h, query_token(b, i));
         }
+        for (std::size_t t = 0; t < this->query_padding_; ++t) take_zeros(gradients_.q, b, h, t);
       }
     }
     for (const Tensor *tensor : {&gradients_.k, &gradients_.v}) {
@@ -125,6 +133,10 @@ class BackwardRun : AttentionRun<T> {
             const auto [sequence, token] = this->place_of_key(b, j);
             take(*tensor, j < keys_in_memory(b), sequence, h, token);
           }
+          if (this->key_padding_ == 0) continue;
+          for (std::size_t t = 0; t < this->starts_[b]; ++t) take_zeros(*tensor, b, h, t);
+          for (std::size_t t = this->starts_[b] + a_.kv_len; t < this->kv_room(); ++t)
+            take_zeros(*tensor, b, h, t);
         }
       }
     }
@@ -132,7 +144,7 @@ class BackwardRun : AttentionRun<T> {
       const Shape &shape = dbias_.shape();
       for (std::size_t b = 0; b < shape.batch; ++b) {
         for (std::size_t h = 0; h < shape.heads; ++h) {
-          for (std::size_t i = 0; i < shape.tokens; ++i) take(dbias_, true, b, h, i);
+          for (std::size_t i = 0; i < shape.tokens; ++i) take_columns(b, h, i);
         }
       }
     }
@@ -147,7 +159,34 @@ class BackwardRun : AttentionRun<T> {
   }
   // Returns the number of keys for which a sequence has memory. The call writes gradients of all of them.
   std::size_t keys_in_memory(std::size_t b) const {
-    return how_.kv_offsets ? this->kv_first_[b + 1] - this->kv_first_[b] : a_.kv_len;
+    if (how_.kv_offsets) return this->kv_first_[b + 1] - this->kv_first_[b];
+    return std::min(a_.kv_len, this->kv_room() - this->starts_[b]);
+  }
+
+  // A gradient of padding is 0.
+  template <class U>
+  void take_zeros(const test::Tensor<U> &tensor, std::size_t b, std::size_t h, std::size_t t) {
+    Outcome got;
+    tensor.take(b, h, t, got);
+    if (std::ranges::any_of(got.bits, [](auto bits) { return bits != 0; })) {
+      outcome_.fault += "padding has a gradient; ";
+    }
+  }
+  // Takes a row of dbias. The columns before and after the keys, and the rows of padding, are 0.
+  void take_columns(std::size_t b, std::size_t h, std::size_t i) {
+    if (this->query_padding_ != 0 && !a_.bias_repeats.token && i < this->query_padding_) {
+      return take_zeros(dbias_, b, h, i);
+    }
+    Outcome row;
+    dbias_.take(b, h, i, row);
+    const std::size_t first = this->starts_.empty() ? 0 : this->starts_[b];
+    for (std::size_t j = 0; j < row.bits.size(); ++j) {
+      const bool is_key = j >= first && j < first + a_.kv_len;
+      if (is_key) outcome_.bits.push_back(row.bits[j]);
+      if (!is_key && row.bits[j] != 0) outcome_.fault += "a column of padding has a gradient; ";
+    }
+    const std::size_t taken = std::min(a_.kv_len, row.bits.size() - first);
+    outcome_.bits.resize(outcome_.bits.size() + a_.kv_len - taken);
   }
 
   template <class U>

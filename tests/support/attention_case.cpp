@@ -37,7 +37,7 @@ class ForwardRun : AttentionRun<T, KV> {
     }
     lse_ = Numbers(this->queries_of(1), how_.tokens_outside, gap(2), layout, 2);
     // A row holds the partial results of all 512-key chunks of one query.
-    chunks_ = (a_.kv_len + 511) / 512;
+    chunks_ = (a_.kv_len + 511) / 512;  // padding would add chunks that are empty
     partials_ = Numbers({a_.batch, a_.q_heads, a_.q_len, chunks_ * (a_.v_dim + 2)}, false, 0, layout, 2);
     rapt_attention_options shape = this->dims();
     set_out_type(shape);
@@ -120,16 +120,17 @@ class ForwardRun : AttentionRun<T, KV> {
       o.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
       o.causal_offset = 0;
       o.kv_lengths = nullptr;
-      o.kv_len = static_cast<std::size_t>(p) + 1;
+      o.kv_len = this->starts_[b] + static_cast<std::size_t>(p) + 1;
       if (o.block_table) o.block_table_stride = this->table_stride_;
       return;
     }
     o.causal = RAPT_CAUSAL_OFFSET;
-    o.causal_offset = static_cast<std::ptrdiff_t>(p);
+    o.causal_offset = static_cast<std::ptrdiff_t>(p) + static_cast<std::ptrdiff_t>(this->starts_[b]);
   }
 
   void run_piece(const Piece &piece) {
     const rapt_attention_options o = options_of(piece);
+    ran_padding_ = ran_padding_ || piece.all_queries;
     const T *const q = this->queries_at(in_.q, piece);
     const KV *const k = this->keys_at(in_.k, piece), *const v = this->keys_at(in_.v, piece);
     Out *const out_at = this->queries_at(out(), piece);
@@ -158,7 +159,8 @@ class ForwardRun : AttentionRun<T, KV> {
     if (partials_length != shape.batch * shape.heads * shape.tokens * shape.row) {
       outcome_.fault += "partials_length is wrong; ";
     }
-    const bool in_its_place = stage_ == AttentionStage::partial && this->is_whole(piece);
+    const bool in_its_place =
+        stage_ == AttentionStage::partial && this->is_whole(piece) && how_.left_padding == 0;
     A *const partials = in_its_place ? partials_.data() : own.data();
     run_tasks(partial_tasks, [&](std::size_t first, std::size_t end) {
       return rapt_attention_partial(q, k, v, partials, &o, first, end, workspace_->data(), workspace_size_);
@@ -176,9 +178,17 @@ class ForwardRun : AttentionRun<T, KV> {
   void keep_partials(const Piece &piece, const Numbers &partials) {
     for (std::size_t b = piece.first_sequence; b < piece.end_sequence; ++b) {
       const std::size_t queries = piece.all_queries ? a_.queries(b) : piece.end_query - piece.first_query;
+      const std::size_t padding = piece.all_queries ? this->query_padding_ : 0,
+                        own_b = b - piece.first_sequence;
       for (std::size_t h = 0; h < a_.q_heads; ++h) {
         for (std::size_t i = 0; i < queries; ++i) {
-          partials_.put(b, h, piece.first_query + i, partials.at(b - piece.first_sequence, h, i));
+          partials_.put(b, h, piece.first_query + i, partials.at(own_b, h, padding + i));
+        }
+        for (std::size_t i = 0; i < padding; ++i) {
+          const A *const chunk = partials.at(own_b, h, i);
+          const bool is_empty =
+              chunks_ == 0 || (chunk[0] == -std::numeric_limits<A>::infinity() && chunk[1] == 0);
+          if (!is_empty) outcome_.fault += "partial results of padding; ";
         }
       }
     }
@@ -196,6 +206,7 @@ class ForwardRun : AttentionRun<T, KV> {
         for (std::size_t h = 0; h < a_.q_heads; ++h) take(b, h, i, wanted ? outcome_ : unwanted);
       }
     }
+    if (stage_ != AttentionStage::partial && ran_padding_) check_padding();
     if (!in_place_) {
       fault_unless(in_.q.unchanged(), "to q");
       fault_unless(in_.whole.unchanged(), "to the buffer of q, k and v");
@@ -222,8 +233,26 @@ class ForwardRun : AttentionRun<T, KV> {
     lse_.take(query_sequence(b), h, query_token(b, i), outcome);
   }
 
+  // A query of padding sees nothing.
+  void check_padding() {
+    for (std::size_t b = 0; b < a_.batch; ++b) {
+      for (std::size_t h = 0; h < a_.q_heads; ++h) {
+        const A sink = a_.sinks.empty() ? -std::numeric_limits<A>::infinity() : a_.sinks[h];
+        for (std::size_t t = 0; t < this->query_padding_; ++t) {
+          Outcome got;
+          out().take(b, h, t, got);
+          const std::uint64_t expected = sink == sink ? canonical_bits(Out(0)) : canonical_bits(Out(sink));
+          const bool is_zero = std::ranges::all_of(got.bits, [&](auto bits) { return bits == expected; });
+          got.bits.clear();
+          lse_.take(b, h, t, got);
+          if (!is_zero || got.bits[0] != canonical_bits(sink)) outcome_.fault += "padding has a result; ";
+        }
+      }
+    }
+  }
+
   AttentionStage stage_;
-  bool in_place_ = false;
+  bool in_place_ = false, ran_padding_ = false;
   std::size_t chunks_ = 0;
   Outputs out_;
   Numbers lse_, partials_;

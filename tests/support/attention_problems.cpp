@@ -130,6 +130,9 @@ LayoutsOf plain_and_drawn_layouts(std::size_t count) {
     std::vector<Layout> layouts(1);
     Random random(problem.seed * 31 + problem.cols());
     while (layouts.size() <= count) layouts.push_back(draw_attention_layout(random, sizeof(float)));
+    for (std::size_t i = 1; i <= count; ++i) {
+      if (random.one_in(3)) layouts[i].attention.left_padding = random.one_of<std::size_t>({1, 20, 64, 150});
+    }
     return layouts;
   };
 }

@@ -44,6 +44,7 @@ class AttentionRun : protected TaskCalls {
         how_(how),
         a_(make_numbers(problem)) {
     make_plain_where_it_must_be();
+    make_padding();
     q_first_ = offsets_of(a_.q_lengths, a_.q_len, 0, how_.q_offsets ? 2 : 0);
     kv_slack_ = random_.one_in(2);
     kv_first_ = offsets_of(a_.kv_lengths, a_.kv_len, kv_slack_ ? 7 : 0, 3);
@@ -76,7 +77,7 @@ class AttentionRun : protected TaskCalls {
     Three made;
     const std::size_t q_part = a_.q_heads * a_.qk_dim, k_part = a_.kv_heads * a_.qk_dim,
                       v_part = a_.kv_heads * a_.v_dim;
-    made.whole = Tensor({a_.batch, 1, std::max(a_.q_len, a_.kv_len), q_part + k_part + v_part}, true,
+    made.whole = Tensor({a_.batch, 1, std::max(q_room(), kv_room()), q_part + k_part + v_part}, true,
                         gap(slot), layout_, slot);
     made.q = Tensor(made.whole, q, 0);
     made.k = Tensor(made.whole, k, q_part);
@@ -85,15 +86,18 @@ class AttentionRun : protected TaskCalls {
   }
   Shape queries_of(std::size_t row) const {
     return how_.q_offsets ? Shape{1, a_.q_heads, q_first_.back(), row}
-                          : Shape{a_.batch, a_.q_heads, a_.q_len, row};
+                          : Shape{a_.batch, a_.q_heads, q_room(), row};
   }
   Shape keys_of(std::size_t row) const {
     // One head is enough if the other heads repeat it with a stride of 0.
     const std::size_t heads = how_.repeated_heads && a_.kv_heads == 1 ? 1 : kv_heads();
     if (how_.page_size != 0) return {pages_, heads, how_.page_size, row};
     if (how_.kv_offsets) return {1, heads, kv_first_.back(), row};
-    return {a_.batch, heads, a_.kv_len, row};
+    return {a_.batch, heads, kv_room(), row};
   }
+  // Return the tokens of a sequence in memory, padding included.
+  std::size_t q_room() const { return a_.q_len + query_padding_; }
+  std::size_t kv_room() const { return a_.kv_len + key_padding_; }
   std::size_t gap(std::size_t slot) const { return static_cast<std::size_t>(layout_.gap[slot]); }
   // Returns the gap between rows, in elements. In byte tensors it is a multiple of the scale group.
   std::size_t kv_gap(std::size_t slot, std::size_t dim) const {
@@ -103,9 +107,12 @@ class AttentionRun : protected TaskCalls {
 
   // Return the sequence and token of a query in memory. With q_offsets, all queries are in sequence 0.
   std::size_t query_sequence(std::size_t b) const { return how_.q_offsets ? 0 : b; }
-  std::size_t query_token(std::size_t b, std::size_t i) const { return how_.q_offsets ? q_first_[b] + i : i; }
+  std::size_t query_token(std::size_t b, std::size_t i) const {
+    return how_.q_offsets ? q_first_[b] + i : query_padding_ + i;
+  }
   // Returns the sequence (or page) and token of a key in memory.
   std::pair<std::size_t, std::size_t> place_of_key(std::size_t b, std::size_t j) const {
+    j += starts_[b];
     if (how_.page_size != 0) {
       const auto page = page_of_[b * table_stride_ + j / how_.page_size];
       return {static_cast<std::size_t>(page), j % how_.page_size};
@@ -119,6 +126,7 @@ class AttentionRun : protected TaskCalls {
   U *queries_at(const test::Tensor<U> &tensor, const Piece &piece) const {
     if (piece.all_queries && how_.q_offsets) return tensor.data();
     const std::size_t b = piece.first_sequence;
+    if (piece.all_queries) return tensor.at(b, 0, 0);
     return tensor.at(query_sequence(b), 0, query_token(b, piece.first_query));
   }
   template <class U>
@@ -150,7 +158,7 @@ class AttentionRun : protected TaskCalls {
     Layout layout = layout_;
     layout.offset[0] = offset;
     test::Tensor<U> tensor(
-        {repeats.batch ? 1 : a_.batch, repeats.head ? 1 : a_.q_heads, repeats.token ? 1 : a_.q_len, row},
+        {repeats.batch ? 1 : a_.batch, repeats.head ? 1 : a_.q_heads, repeats.token ? 1 : q_room(), row},
         how_.tokens_outside, gap(0), layout, 0);
     tensor.repeat(repeats);
     return tensor;
@@ -170,8 +178,8 @@ class AttentionRun : protected TaskCalls {
     o.batch = piece.end_sequence - b;
     o.q_heads = a_.q_heads;
     o.kv_heads = kv_heads() == a_.q_heads && random_.one_in(2) ? 0 : kv_heads();
-    o.q_len = piece.all_queries ? a_.q_len : piece.end_query - piece.first_query;
-    o.kv_len = a_.kv_len;
+    o.q_len = piece.all_queries ? q_room() : piece.end_query - piece.first_query;
+    o.kv_len = kv_room();
     o.qk_dim = a_.qk_dim;
     o.v_dim = a_.v_dim == a_.qk_dim && random_.one_in(2) ? 0 : a_.v_dim;
     o.q_strides = strides(in_.q, piece);
@@ -185,40 +193,53 @@ class AttentionRun : protected TaskCalls {
     }
     o.packed_keys = how_.packed_keys;
 
+    const std::size_t row = piece.all_queries ? 0 : query_padding_ + piece.first_query;
     o.scale = a_.scale;
     o.softcap = a_.softcap;
     if (!a_.query_scales.empty()) {
-      o.query_scales = query_scales_.at(b, 0, piece.first_query);
+      o.query_scales = query_scales_.at(b, 0, row);
       o.query_scale_strides = query_scales_.strides();
     }
     o.alibi_slopes = slopes_.data();
     o.sinks = sinks_.data();
     if (!a_.bias.empty()) {
-      o.bias = bias_.at(b, 0, piece.first_query);
+      o.bias = bias_.at(b, 0, row);
       o.bias_strides = bias_.strides();
     }
     if (!a_.mask.empty()) {
-      o.mask = mask_.at(b, 0, piece.first_query);
+      o.mask = mask_.at(b, 0, row);
       o.mask_strides = mask_.strides();
     }
     set_visibility(a_, o);
+    if (a_.causal == oracle::Causal::offset) move_positions(b, query_padding_, o);
+    if (key_padding_ != 0) o.kv_starts = kv_starts_.from(b);
+    if (piece.all_queries) o.q_starts = q_starts_.from(b);
     if (how_.kv_offsets) o.kv_offsets = kv_offsets_.from(b);
     if (!how_.kv_offsets || kv_slack_) o.kv_lengths = kv_lengths_.from(b);
     if (how_.q_offsets && piece.all_queries) o.q_offsets = q_offsets_.from(b);
-    if (how_.page_size != 0 && a_.kv_len > 0) {
+    if (how_.page_size != 0 && kv_room() > 0) {
       o.block_table = block_table_.from(b * table_stride_);
       o.page_size = how_.page_size;
-      const bool is_least = table_stride_ == (a_.kv_len + how_.page_size - 1) / how_.page_size;
+      const bool is_least = table_stride_ == (kv_room() + how_.page_size - 1) / how_.page_size;
       o.block_table_stride = is_least && random_.one_in(2) ? 0 : table_stride_;
     }
     return o;
+  }
+
+  // Counts positions in columns of memory. Queries and keys there have padding before them.
+  void move_positions(std::size_t b, std::size_t padding_of_queries, rapt_attention_options &o) const {
+    if (starts_[b] == padding_of_queries) return;
+    if (o.causal == RAPT_CAUSAL_TOP_LEFT) o.causal = RAPT_CAUSAL_OFFSET;
+    o.causal_offset +=
+        static_cast<std::ptrdiff_t>(starts_[b]) - static_cast<std::ptrdiff_t>(padding_of_queries);
+    if (o.causal_offset == 0) o.causal = RAPT_CAUSAL_TOP_LEFT;
   }
 
   void check_options() {
     fault_unless(k_scales_.unchanged() && v_scales_.unchanged() && query_scales_.unchanged() &&
                      bias_.unchanged() && mask_.unchanged() && slopes_.intact() && sinks_.intact() &&
                      kv_lengths_.intact() && q_offsets_.intact() && kv_offsets_.intact() &&
-                     block_table_.intact(),
+                     block_table_.intact() && kv_starts_.intact() && q_starts_.intact(),
                  "to an option's array");
   }
 
@@ -228,6 +249,8 @@ class AttentionRun : protected TaskCalls {
   oracle::Attention<A> a_;
   std::vector<std::size_t> kv_first_;
   std::size_t table_stride_ = 0;
+  std::size_t key_padding_ = 0, query_padding_ = 0;  // how many more tokens sequences have in memory
+  std::vector<std::size_t> starts_;                  // the first key of each sequence
   Three in_;
   Numbers bias_;
 
@@ -256,9 +279,33 @@ class AttentionRun : protected TaskCalls {
     if (!a_.q_lengths.empty()) how_.q_offsets = true;
     if (how_.page_size != 0 || how_.packed_keys) how_.kv_offsets = false;
     if (sizeof(KV) == 1) how_.fused = false;
+    if (how_.left_padding != 0) how_.kv_offsets = false;
     if (how_.packed_keys && how_.page_size != 0) how_.page_size = (how_.page_size + 63) / 64 * 64;
     if (how_.page_size != 0 || how_.packed_keys || how_.kv_offsets || how_.q_offsets || how_.repeated_heads) {
       how_.fused = false;
+    }
+  }
+
+  // Puts keys of padding before each sequence, and queries of padding before its queries if these have a batch
+  // dimension. The sequences end together, as prompts of one batch do, or begin anywhere. A bias for all of them, or a
+  // causal offset, is right only if they begin at one column.
+  void make_padding() {
+    starts_.assign(a_.batch, 0);
+    if (a_.q_len == 0 || a_.kv_len == 0) how_.left_padding = 0;
+    if (how_.left_padding == 0) return;
+    const std::size_t unit = how_.packed_keys ? 64 : how_.page_size != 0 ? 16 : 1;
+    const std::size_t units = (how_.left_padding + unit - 1) / unit;
+    const bool at_one_column = a_.causal == oracle::Causal::offset ||
+                               (!a_.bias.empty() && a_.bias_repeats.batch) ||
+                               (!a_.mask.empty() && a_.mask_repeats.batch);
+    key_padding_ = units * unit;
+    if (!how_.q_offsets)
+      query_padding_ = random_.one_in(2) ? how_.left_padding : random_.below(how_.left_padding + 1);
+    end_together_ = unit == 1 && (!at_one_column || a_.kv_lengths.empty()) && random_.one_in(2);
+    const std::size_t first = random_.below(units + 1) * unit;
+    for (std::size_t b = 0; b < a_.batch; ++b) {
+      const std::size_t own = random_.below(units + 1) * unit;
+      starts_[b] = end_together_ ? kv_room() - a_.keys(b) : at_one_column ? first : own;
     }
   }
 
@@ -276,12 +323,14 @@ class AttentionRun : protected TaskCalls {
 
   // Gives each used page a random place in memory, and leaves unused pages between them.
   void make_block_table() {
-    const std::size_t size = how_.page_size, columns = (a_.kv_len + size - 1) / size;
+    const std::size_t size = how_.page_size, columns = (kv_room() + size - 1) / size;
     table_stride_ = columns + (random_.one_in(2) ? 0 : 1 + random_.below(3));
     page_of_.assign(a_.batch * table_stride_, -1);
     std::vector<std::int32_t *> used;
     for (std::size_t b = 0; b < a_.batch; ++b) {
-      for (std::size_t i = 0; i * size < a_.keys(b); ++i) used.push_back(&page_of_[b * table_stride_ + i]);
+      for (std::size_t i = starts_[b] / size; i * size < starts_[b] + a_.keys(b); ++i) {
+        if (a_.keys(b) > 0) used.push_back(&page_of_[b * table_stride_ + i]);
+      }
     }
     for (std::size_t i = used.size(); i > 1; --i) std::swap(used[i - 1], used[random_.below(i)]);
     for (std::int32_t *page : used) {
@@ -370,12 +419,23 @@ class AttentionRun : protected TaskCalls {
 
   void place_options() {
     const std::size_t offset = layout_.offset[1];
-    query_scales_ = place_rows<A>(a_.query_scales, {}, 1, offset);
-    bias_ = place_rows<A>(a_.bias, a_.bias_repeats, a_.kv_len, offset);
-    mask_ = place_rows<std::uint8_t>(a_.mask, a_.mask_repeats, a_.kv_len, layout_.offset[0] / 4 + offset / 8);
+    query_scales_ = place_rows<A>(a_.query_scales, {}, false, offset);
+    bias_ = place_rows<A>(a_.bias, a_.bias_repeats, true, offset);
+    mask_ = place_rows<std::uint8_t>(a_.mask, a_.mask_repeats, true, layout_.offset[0] / 4 + offset / 8);
     slopes_.set(a_.alibi_slopes, layout_, offset);
     sinks_.set(a_.sinks, layout_, offset);
-    kv_lengths_.set(a_.kv_lengths, layout_);
+    std::vector<std::int32_t> lengths = a_.kv_lengths, kv_starts(starts_.begin(), starts_.end());
+    if (key_padding_ != 0) {
+      lengths.clear();
+      for (std::size_t b = 0; b < a_.batch && !end_together_; ++b) {
+        lengths.push_back(static_cast<std::int32_t>(starts_[b] + a_.keys(b)));
+      }
+      kv_starts_.set(kv_starts, layout_);
+    }
+    kv_lengths_.set(lengths, layout_);
+    if (query_padding_ != 0) {
+      q_starts_.set(std::vector(a_.batch, static_cast<std::int32_t>(query_padding_)), layout_);
+    }
     const auto set_offsets = [&](Array<std::int32_t> &array, const std::vector<std::size_t> &first) {
       const std::vector<std::int32_t> values(first.begin(), first.end());
       array.set(values, layout_);
@@ -384,15 +444,20 @@ class AttentionRun : protected TaskCalls {
     if (how_.kv_offsets) set_offsets(kv_offsets_, kv_first_);
   }
 
+  // A row has one value, or one per key.
   template <class U>
-  test::Tensor<U> place_rows(const std::vector<U> &values, oracle::Repeats repeats, std::size_t row,
+  test::Tensor<U> place_rows(const std::vector<U> &values, oracle::Repeats repeats, bool per_key,
                              std::size_t offset) const {
     if (values.empty()) return {};
-    test::Tensor<U> tensor = rows_tensor<U>(repeats, row, offset);
+    const std::size_t row = per_key ? a_.kv_len : 1;
+    test::Tensor<U> tensor = rows_tensor<U>(repeats, per_key ? kv_room() : 1, offset);
     for (std::size_t b = 0; b < a_.batch; ++b) {
+      const std::size_t first = per_key ? starts_[b] : 0;
+      const std::size_t count = per_key ? std::min(row, kv_room() - first) : 1;
       for (std::size_t h = 0; h < a_.q_heads; ++h) {
         for (std::size_t i = 0; i < a_.q_len; ++i) {
-          tensor.put(b, h, i, values.data() + a_.row(repeats, b, h, i) * row);
+          std::copy_n(values.data() + a_.row(repeats, b, h, i) * row, count,
+                      tensor.at(b, h, query_padding_ + i) + first);
         }
       }
     }
@@ -400,14 +465,14 @@ class AttentionRun : protected TaskCalls {
     return tensor;
   }
 
-  bool kv_slack_ = false;
+  bool kv_slack_ = false, end_together_ = false;
   std::vector<std::size_t> q_first_;
   std::vector<std::int32_t> page_of_;
   std::size_t pages_ = 0;
   Numbers query_scales_, k_scales_, v_scales_;
   test::Tensor<std::uint8_t> mask_;
   Array<A> slopes_, sinks_;
-  Array<std::int32_t> kv_lengths_, q_offsets_, kv_offsets_, block_table_;
+  Array<std::int32_t> kv_lengths_, q_offsets_, kv_offsets_, block_table_, kv_starts_, q_starts_;
 };
 
 }  // namespace rapt::test

@@ -1,6 +1,7 @@
 // Converts floating-point numbers to bits, and compares them as bits.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <limits>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 namespace rapt::test {
 
@@ -40,6 +42,11 @@ std::uint64_t canonical_bits(T value) {
 template <class T>
 bool same_bits(T a, T b) {
   return canonical_bits(a) == canonical_bits(b);
+}
+
+template <class T>
+bool same_bits(const std::vector<T> &a, const std::vector<T> &b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](T x, T y) { return same_bits(x, y); });
 }
 
 inline std::string hex(std::uint64_t bits, std::size_t element_size) {

@@ -4,10 +4,18 @@
 #include <cstring>
 #include <vector>
 
+#include "calls/convolution.hpp"
+#include "calls/index_rows.hpp"
 #include "calls/integer_rows.hpp"
 #include "calls/linear.hpp"
+#include "calls/map.hpp"
 #include "calls/norm.hpp"
+#include "calls/optimizer.hpp"
+#include "calls/random.hpp"
+#include "calls/reduce.hpp"
 #include "calls/rope.hpp"
+#include "calls/scan.hpp"
+#include "calls/search.hpp"
 #include "calls/softmax.hpp"
 #include "calls/vectors.hpp"
 #include "support/attention_backward_case.hpp"
@@ -69,9 +77,25 @@ template <class T, Norm function>
 std::unique_ptr<Call> norm(const Problem &problem, const Layout &layout) {
   return make_norm(function, element_of<T>, problem, layout);
 }
+template <class T, RowGradient function>
+std::unique_ptr<Call> row_gradient(const Problem &problem, const Layout &layout) {
+  return make_softmax_backward<T>(function, problem, layout);
+}
 template <class T>
 std::unique_ptr<Call> rope(const Problem &problem, const Layout &layout) {
   return make_rope(element_of<T>, problem, layout);
+}
+template <class T>
+std::unique_ptr<Call> reduce(const Problem &problem, const Layout &layout) {
+  return make_reduce(element_of<T>, problem, layout);
+}
+template <class T>
+std::unique_ptr<Call> scan(const Problem &problem, const Layout &layout) {
+  return make_scan(element_of<T>, problem, layout);
+}
+template <class T>
+std::unique_ptr<Call> convolution(const Problem &problem, const Layout &layout) {
+  return make_convolution(element_of<T>, problem, layout);
 }
 template <class T, rapt_arithmetic arithmetic>
 std::unique_ptr<Call> linear(const Problem &problem, const Layout &layout) {
@@ -123,6 +147,10 @@ OF_ALL(dot, two_vectors, vectors, Vectors::dot)
 OF_BYTES(dot, two_vectors, dot)
 OF_ALL(dot_rows, dot_rows, vectors, Vectors::dot_rows)
 OF_BYTES(dot_rows, dot_rows, dot_rows)
+OF_ALL(metric, dot_rows, make_metric)
+DESCRIBED(metric_i8, std::int8_t, dot_rows, make_metric<std::int8_t>)
+OF_ALL(metric_rows, dot_rows, make_metric_rows)
+DESCRIBED(metric_rows_i8, std::int8_t, dot_rows, make_metric_rows<std::int8_t>)
 OF_ALL(scale, vector, vectors, Vectors::scale)
 OF_FLOATS(exp, vector, vectors, Vectors::exp)
 OF_ALL(silu, vector, vectors, Vectors::silu)
@@ -130,27 +158,38 @@ OF_ALL(gelu, vector, vectors, Vectors::gelu)
 OF_ALL(gelu_tanh, vector, vectors, Vectors::gelu_tanh)
 OF_ALL(gated, two_vectors, vectors, Vectors::gated)
 OF_ALL(expert_sum, two_vectors, vectors, Vectors::expert_sum)
-OF_FLOATS(silu_backward, two_vectors, vectors, Vectors::silu_backward)
-OF_FLOATS(gelu_backward, two_vectors, vectors, Vectors::gelu_backward)
-OF_FLOATS(gelu_tanh_backward, two_vectors, vectors, Vectors::gelu_tanh_backward)
-OF_FLOATS(gated_backward, two_vectors, vectors, Vectors::gated_backward)
+OF_ALL(convolution, convolution, convolution)
+OF_FLOATS(map, two_vectors, make_map)
+OF_ALL(embedding_bag, two_vectors, make_embedding_bag)
+OF_ALL(index_add, two_vectors, make_index_add)
+OF_ALL(silu_backward, two_vectors, vectors, Vectors::silu_backward)
+OF_ALL(gelu_backward, two_vectors, vectors, Vectors::gelu_backward)
+OF_ALL(gelu_tanh_backward, two_vectors, vectors, Vectors::gelu_tanh_backward)
+OF_ALL(gated_backward, two_vectors, vectors, Vectors::gated_backward)
+DESCRIBED(adamw_step, float, two_vectors, make_adamw_step)
+DESCRIBED(sgd_step, float, two_vectors, make_sgd_step)
+DESCRIBED(random, float, vector, make_random)
 OF_ALL(argmax, vector, vectors, Vectors::argmax)
 OF_FLOATS(exp_sum, vector, vectors, Vectors::exp_sum)
 OF_ALL(softmax, softmax, softmax, Rows::softmax)
 OF_ALL(log_softmax, softmax, softmax, Rows::log_softmax)
 OF_FLOATS(logsumexp, softmax, softmax, Rows::logsumexp)
-OF_FLOATS(softmax_backward, softmax_backward, make_softmax_backward)
+OF_ALL(softmax_backward, softmax_backward, row_gradient, RowGradient::softmax)
+OF_ALL(log_softmax_backward, softmax_backward, row_gradient, RowGradient::log_softmax)
 OF_ALL(rms_norm, norm, norm, Norm::rms)
 OF_ALL(layer_norm, norm, norm, Norm::layer)
-OF_FLOATS(rms_norm_backward, norm, norm, Norm::rms_backward)
-OF_FLOATS(layer_norm_backward, norm, norm, Norm::layer_backward)
+OF_ALL(rms_norm_backward, norm, norm, Norm::rms_backward)
+OF_ALL(layer_norm_backward, norm, norm, Norm::layer_backward)
 OF_ALL(linear, linear, linear, RAPT_ARITHMETIC_F32)
 DESCRIBED(linear_in_bf16, BF16, linear, linear<BF16, RAPT_ARITHMETIC_BF16>)
 DESCRIBED(linear_quantized, std::int8_t, quantized_linear, quantized<RAPT_ARITHMETIC_F32>)
 DESCRIBED(linear_in_i8, std::int8_t, quantized_linear, quantized<RAPT_ARITHMETIC_I8>)
 DESCRIBED(quantize_rows, std::int8_t, vector, make_quantize_rows)
 DESCRIBED(dequantize_rows, std::int8_t, vector, make_dequantize_rows)
+DESCRIBED(dequantize_blocks, std::int8_t, vector, make_dequantize_blocks)
 OF_ALL(rope, rope, rope)
+OF_ALL(reduce, reduce, reduce)
+OF_ALL(scan, reduce, scan)
 DESCRIBED(convert_f16_to_f32, F16, vector, vectors<F16, Vectors::to_f32>)
 DESCRIBED(convert_bf16_to_f32, BF16, vector, vectors<BF16, Vectors::to_f32>)
 DESCRIBED(convert_f32_to_f16, F16, vector, vectors<F16, Vectors::from_f32>)

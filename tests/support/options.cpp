@@ -299,6 +299,95 @@ constexpr Option<RopeProblem> of_rope[] = {
      .most = std::ptrdiff_t{1} << 24},
 };
 
+constexpr Option<ReduceProblem> of_reduce[] = {
+    {.word = "outer", .field = &ReduceProblem::outer, .most = longest * longest},
+    {.word = "middle", .field = &ReduceProblem::middle, .most = longest * longest},
+    {.word = "reduced",
+     .field = &ReduceProblem::reduced,
+     .draw = [](const Draw &draw, ReduceProblem &problem) { problem.reduced = draw.random.below(16); },
+     .least = 0,
+     .most = 15},
+    {.word = "operation",
+     .field = &ReduceProblem::operation,
+     .draw = [](const Draw &draw,
+                ReduceProblem &problem) { problem.operation = 1 + draw.random.below(RAPT_ARGMAX); },
+     .least = 1,
+     .most = RAPT_ARGMAX},
+    {.word = "correction",
+     .field = &ReduceProblem::correction,
+     .draw =
+         [](const Draw &draw, ReduceProblem &problem) {
+           problem.correction = draw.random.one_of({0.0, 1.0, 1.0, -2.0, 0.5, 1e9});
+         }},
+    {.word = "mean",
+     .field = &ReduceProblem::mean,
+     .draw = [](const Draw &draw, ReduceProblem &problem) { problem.mean = draw.random.one_in(2); }},
+    {.word = "wide_out",
+     .field = &ReduceProblem::wide_out,
+     .draw = [](const Draw &draw, ReduceProblem &problem) { problem.wide_out = draw.random.one_in(3); }},
+};
+
+// Draws a digit for each dimension, of which the outer ones are often the same.
+std::size_t draw_digits(Random &random, std::size_t least, std::size_t most) {
+  std::size_t number = 0;
+  for (std::size_t d = 0; d < 3; ++d) number = 10 * number + least + random.below(most - least + 1);
+  return number;
+}
+
+constexpr Option<ConvolutionProblem> of_convolution[] = {
+    {.word = "channels", .field = &ConvolutionProblem::channels, .least = 1, .most = longest},
+    {.word = "outputs", .field = &ConvolutionProblem::outputs, .least = 0, .most = longest},
+    {.word = "groups", .field = &ConvolutionProblem::groups, .least = 1, .most = longest},
+    {.word = "depth", .field = &ConvolutionProblem::depth, .most = longest},
+    {.word = "height", .field = &ConvolutionProblem::height, .most = longest},
+    {.word = "taps",
+     .field = &ConvolutionProblem::taps,
+     .draw = [](const Draw &draw,
+                ConvolutionProblem &problem) { problem.taps = draw_digits(draw.random, 1, 4); },
+     .least = 0,
+     .most = 999},
+    {.word = "stride",
+     .field = &ConvolutionProblem::stride,
+     .draw =
+         [](const Draw &draw, ConvolutionProblem &problem) {
+           if (draw.random.one_in(2)) problem.stride = draw_digits(draw.random, 1, 3);
+         },
+     .least = 0,
+     .most = 999},
+    {.word = "dilation",
+     .field = &ConvolutionProblem::dilation,
+     .draw =
+         [](const Draw &draw, ConvolutionProblem &problem) {
+           if (draw.random.one_in(3)) problem.dilation = draw_digits(draw.random, 1, 4);
+         },
+     .least = 0,
+     .most = 999},
+    {.word = "pad_before",
+     .field = &ConvolutionProblem::before,
+     .draw = [](const Draw &draw,
+                ConvolutionProblem &problem) { problem.before = draw_digits(draw.random, 0, 3); },
+     .least = 0,
+     .most = 999},
+    {.word = "pad_after",
+     .field = &ConvolutionProblem::after,
+     .draw = [](const Draw &draw,
+                ConvolutionProblem &problem) { problem.after = draw_digits(draw.random, 0, 3); },
+     .least = 0,
+     .most = 999},
+    {.word = "result",
+     .field = &ConvolutionProblem::result,
+     .draw =
+         [](const Draw &draw, ConvolutionProblem &problem) {
+           problem.result = draw.random.one_of<std::size_t>(
+               {RAPT_CONVOLUTION_Y, RAPT_CONVOLUTION_Y, RAPT_CONVOLUTION_DX, RAPT_CONVOLUTION_DW});
+         },
+     .least = 0,
+     .most = RAPT_CONVOLUTION_DW},
+    {.word = "bias",
+     .field = &ConvolutionProblem::bias,
+     .draw = [](const Draw &draw, ConvolutionProblem &problem) { problem.bias = draw.random.one_in(2); }},
+};
+
 constexpr Option<Layout> of_layout[] = {
     {.word = "guard", .field = &Layout::placement},
     {.word = "offset", .field = &Layout::offset, .least = 0, .most = longest},
@@ -345,6 +434,8 @@ constexpr Option<AttentionLayout> of_attention_layout[] = {
          [](const Draw &draw, AttentionLayout &layout) {
            layout.calls = static_cast<Calls>(draw.random.below(std::size(names_of<Calls>)));
          }},
+    // Who draws layouts sets it, so that published cases stay as they are.
+    {.word = "left_padding", .field = &AttentionLayout::left_padding, .most = longest},
 };
 
 MatrixOrder draw_order(Random &random) {
@@ -409,6 +500,8 @@ static_assert(count_fields<NormProblem>() == 1 + std::size(of_norm), "and RowsPr
 static_assert(count_fields<LinearProblem>() == 1 + std::size(of_linear), "and RowsProblem");
 static_assert(count_fields<QuantizedProblem>() == 1 + std::size(of_quantized), "and RowsProblem");
 static_assert(count_fields<RopeProblem>() == 1 + std::size(of_rope), "and RowsProblem");
+static_assert(count_fields<ReduceProblem>() == 1 + std::size(of_reduce), "and RowsProblem");
+static_assert(count_fields<ConvolutionProblem>() == 1 + std::size(of_convolution), "and RowsProblem");
 static_assert(count_fields<Problem>() == 1 + std::size(of_problem), "and the problem of a kind");
 static_assert(count_fields<Layout>() == 2 + std::size(of_layout), "and AttentionLayout and LinearLayout");
 static_assert(count_fields<AttentionLayout>() == std::size(of_attention_layout));
@@ -419,9 +512,12 @@ std::ptrdiff_t draw_gap(Random &random) { return random.one_of<std::ptrdiff_t>({
 }  // namespace
 
 const Tables &tables() {
-  static constexpr Tables all{
-      of_problem, of_vector, of_rows,      of_dot_rows, of_softmax, of_attention_shape,  of_attention,
-      of_norm,    of_linear, of_quantized, of_rope,     of_layout,  of_attention_layout, of_linear_layout};
+  static constexpr Tables all{of_problem,      of_vector,  of_rows,
+                              of_dot_rows,     of_softmax, of_attention_shape,
+                              of_attention,    of_norm,    of_linear,
+                              of_quantized,    of_rope,    of_reduce,
+                              of_convolution,  of_layout,  of_attention_layout,
+                              of_linear_layout};
   return all;
 }
 
@@ -465,6 +561,18 @@ void draw(Random &random, RopeProblem &problem) {
   }
 }
 
+void draw(Random &random, ReduceProblem &problem) {
+  for (const auto &option : of_reduce) {
+    if (option.draw) option.draw({random, true, true}, problem);
+  }
+}
+
+void draw(Random &random, ConvolutionProblem &problem) {
+  for (const auto &option : of_convolution) {
+    if (option.draw) option.draw({random, true, true}, problem);
+  }
+}
+
 Layout draw_layout(Random &random, std::size_t element_size) {
   Layout layout;
   if (random.one_in(2)) layout.placement = Placement::begins_at_guard;
@@ -483,7 +591,9 @@ Layout draw_attention_layout(Random &random, std::size_t element_size) {
   }
   for (std::ptrdiff_t &gap : layout.gap) gap = draw_gap(random);
   if (random.one_in(3)) layout.alias = Alias::first_input;
-  for (const auto &option : of_attention_layout) option.draw({random, true, true}, layout.attention);
+  for (const auto &option : of_attention_layout) {
+    if (option.draw) option.draw({random, true, true}, layout.attention);
+  }
   return layout;
 }
 

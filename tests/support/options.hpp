@@ -51,8 +51,8 @@ struct Option {
 template <class... Owners>
 using TablesOf = std::tuple<std::span<const Option<Owners>>...>;
 using Tables = TablesOf<Problem, VectorProblem, RowsProblem, DotRowsProblem, SoftmaxOptions, AttentionProblem,
-                        AttentionOptions, NormProblem, LinearProblem, QuantizedProblem, RopeProblem, Layout,
-                        AttentionLayout, LinearLayout>;
+                        AttentionOptions, NormProblem, LinearProblem, QuantizedProblem, RopeProblem,
+                        ReduceProblem, ConvolutionProblem, Layout, AttentionLayout, LinearLayout>;
 const Tables &tables();
 
 template <class Owner>
@@ -76,7 +76,8 @@ void for_each_option(AnyCase &given, Visit &&visit) {
     if constexpr (std::is_same_v<Plain, VectorProblem> || std::is_same_v<Plain, DotRowsProblem>) all(problem);
     if constexpr (std::is_same_v<Plain, AttentionProblem> || std::is_same_v<Plain, LinearProblem> ||
                   std::is_same_v<Plain, NormProblem> || std::is_same_v<Plain, QuantizedProblem> ||
-                  std::is_same_v<Plain, RopeProblem>)
+                  std::is_same_v<Plain, RopeProblem> || std::is_same_v<Plain, ReduceProblem> ||
+                  std::is_same_v<Plain, ConvolutionProblem>)
       all(problem);
     if constexpr (requires { problem.options; }) all(problem.options);
   };
@@ -88,7 +89,9 @@ void for_each_option(AnyCase &given, Visit &&visit) {
     all(given.layout.attention);
   }
   if (std::holds_alternative<LinearProblem>(given.problem.of) ||
-      std::holds_alternative<QuantizedProblem>(given.problem.of)) {
+      std::holds_alternative<QuantizedProblem>(given.problem.of) ||
+      std::holds_alternative<ReduceProblem>(given.problem.of) ||
+      std::holds_alternative<ConvolutionProblem>(given.problem.of)) {
     all(given.layout.linear);
   }
 }
@@ -100,8 +103,10 @@ void draw(Random &random, NormProblem &problem);
 void draw(Random &random, LinearProblem &problem);
 void draw(Random &random, QuantizedProblem &problem);
 void draw(Random &random, RopeProblem &problem);
+void draw(Random &random, ReduceProblem &problem);
+void draw(Random &random, ConvolutionProblem &problem);
 
-// Draw layouts for attention and rope, for linear layers and for all other kernels. The layouts have no
+// Draw layouts for attention and rope, for linear layers and reductions, and for all other kernels. The layouts have no
 // floating-point state.
 Layout draw_layout(Random &random, std::size_t element_size);
 Layout draw_attention_layout(Random &random, std::size_t element_size);

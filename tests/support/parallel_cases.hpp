@@ -8,7 +8,7 @@
 //   Header::run_tasks(tasks, runs, threads, visit)   visit(first, last, workspace) for each run, one after the other
 //   Header::check_memory()                        after a call
 //
-// A call has the functions attention, attention_backward, linear and linear_experts, with the arguments of rapt.h.
+// A call has the functions attention, attention_backward, linear, linear_experts and linear_batch, with the arguments of rapt.h.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -37,11 +37,6 @@ std::vector<T> draw(std::size_t count, Random &random) {
   std::vector<T> numbers;
   for (std::size_t i = 0; i < count; ++i) numbers.push_back(static_cast<T>(random.gaussian()));
   return numbers;
-}
-
-template <class T>
-bool equal(const std::vector<T> &a, const std::vector<T> &b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), same_bits<T>);
 }
 
 // ---- attention
@@ -102,11 +97,11 @@ TEST_CASE_TEMPLATE("attention has the bits of the plain call", T, float, double)
       AttentionResults<T> results = of.empty();
       REQUIRE(of.forwards(results, call) == RAPT_OK);
       REQUIRE(of.backwards(results, call) == RAPT_OK);
-      CHECK(equal(results.out, of.expected.out));
-      CHECK(equal(results.lse, of.expected.lse));
-      CHECK(equal(results.dq, of.expected.dq));
-      CHECK(equal(results.dk, of.expected.dk));
-      CHECK(equal(results.dv, of.expected.dv));
+      CHECK(same_bits(results.out, of.expected.out));
+      CHECK(same_bits(results.lse, of.expected.lse));
+      CHECK(same_bits(results.dq, of.expected.dq));
+      CHECK(same_bits(results.dk, of.expected.dk));
+      CHECK(same_bits(results.dv, of.expected.dv));
       Header::check_memory();
     });
   }
@@ -203,10 +198,11 @@ TEST_CASE("linear layers have the bits of the plain call") {
         REQUIRE(call.linear(layers.work.data() + first, count) == RAPT_OK);
         const auto computed = [&](std::size_t layer) { return first <= layer && layer < first + count; };
         for (const std::size_t i : Sizes{0, 1, 2}) {
-          CHECK(equal(layers.y[i],
-                      computed(i) ? expected.y[i] : std::vector<float>(expected.y[i].size(), -1.f)));
+          CHECK(same_bits(layers.y[i],
+                          computed(i) ? expected.y[i] : std::vector<float>(expected.y[i].size(), -1.f)));
         }
-        CHECK(equal(layers.y64, computed(3) ? expected.y64 : std::vector<double>(expected.y64.size(), -1.)));
+        CHECK(same_bits(layers.y64,
+                        computed(3) ? expected.y64 : std::vector<double>(expected.y64.size(), -1.)));
         Header::check_memory();
       }
     }
@@ -281,7 +277,7 @@ TEST_CASE("experts have the bits of the plain call") {
     CAPTURE(name);
     of.clear();
     REQUIRE(of.run(call) == RAPT_OK);
-    CHECK(equal(of.y, expected.y));
+    CHECK(same_bits(of.y, expected.y));
     Header::check_memory();
   });
 }
@@ -309,6 +305,35 @@ TEST_CASE("a bad expert is found before any other has been computed") {
     of.options.rows = 250;
     of.experts = good;
     CHECK(of.is_clear());
+  });
+}
+
+TEST_CASE("a batch has the bits of the plain call, and a bad one writes nothing") {
+  constexpr std::size_t count = 7, rows = 20, inputs = 30, outputs = 140;
+  Random random(10);
+  const std::vector<float> x = draw<float>(count * rows * inputs, random),
+                           w = draw<float>(count * outputs * inputs, random);
+  std::vector<float> y(count * rows * outputs), expected(y.size());
+  rapt_linear_options options = RAPT_LINEAR_OPTIONS_INIT;
+  options.rows = rows, options.in_features = inputs, options.out_features = outputs;
+  rapt_linear_batch_options batch = RAPT_LINEAR_BATCH_OPTIONS_INIT;
+  batch.dims = 1, batch.shape[0] = count;
+  std::size_t bytes = 0;
+  REQUIRE(rapt_linear_batch_workspace(&options, &batch, &bytes) == RAPT_OK);
+  std::vector<std::byte> workspace(bytes);
+  REQUIRE(rapt_linear_batch(x.data(), w.data(), expected.data(), &options, &batch, workspace.data(), bytes) ==
+          RAPT_OK);
+  Header::for_each([&](const char *name, const auto &call) {
+    CAPTURE(name);
+    y.assign(y.size(), -1.f);
+    CHECK(call.linear_batch(x.data(), y.data() + 1, y.data(), &options, &batch) == RAPT_BAD_OVERLAP);
+    options.packed_w = 1;
+    CHECK(call.linear_batch(x.data(), w.data(), y.data(), &options, &batch) == RAPT_BAD_PACKED);
+    options.packed_w = 0;
+    CHECK(std::count(y.begin(), y.end(), -1.f) == std::ssize(y));
+    REQUIRE(call.linear_batch(x.data(), w.data(), y.data(), &options, &batch) == RAPT_OK);
+    CHECK(same_bits(y, expected));
+    Header::check_memory();
   });
 }
 

@@ -58,6 +58,12 @@ Problem make_problem(Family family, const Numbers &numbers) {
     case Family::rope:
       problem.of = RopeProblem{};
       break;
+    case Family::reduce:
+      problem.of = ReduceProblem{};
+      break;
+    case Family::convolution:
+      problem.of = ConvolutionProblem{};
+      break;
   }
   *problem.of_rows() = {numbers.rows, numbers.cols, numbers.scale};
   return problem;

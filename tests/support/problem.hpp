@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "rapt/rapt.h"
 #include "support/fp_state.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/inputs.hpp"
@@ -29,6 +30,8 @@ enum class Family {
   linear,
   quantized_linear,
   rope,
+  reduce,
+  convolution,
 };
 
 struct VectorProblem {
@@ -161,7 +164,7 @@ struct LinearProblem : RowsProblem {
 };
 
 // Names the weights of a linear layer with quantized weights: integers, blocks of a file, which are always packed, or numbers
-// of 8 bits, which only f32 arithmetic has.
+// of 8 bits, which only f32 arithmetic has. Types are added at the end, so that drawn cases stay as they are.
 enum class WeightType {
   i8,
   i4,
@@ -181,12 +184,13 @@ enum class WeightType {
   mxfp4,
   nvfp4,
   f8_e4m3,
-  f8_e5m2
+  f8_e5m2,
+  u8
 };
 template <>
 inline constexpr auto names_of<WeightType> = std::to_array<const char *>(
-    {"i8", "i4", "u4", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k", "q2_k", "q3_k",
-     "iq4_nl", "iq4_xs", "mxfp4", "nvfp4", "f8_e4m3", "f8_e5m2"});
+    {"i8",   "i4",   "u4",   "q8_0",   "q4_0",   "q4_1",  "q5_0",  "q5_1",    "q4_k",    "q5_k",
+     "q6_k", "q2_k", "q3_k", "iq4_nl", "iq4_xs", "mxfp4", "nvfp4", "f8_e4m3", "f8_e5m2", "u8"});
 
 // Names the types of x, y and the scales. x of i8 has scales, and only i8 arithmetic has it.
 enum class QuantizedTypes { f32_f32_f32, f16_f32_f16, bf16_bf16_bf16, f32_bf16_f16, i8_f32_f32, i8_f16_bf16 };
@@ -214,7 +218,7 @@ struct QuantizedProblem : RowsProblem {
   std::size_t scale_group = 0;
   XGroup x_group = XGroup::as_weights;  // only in i8 arithmetic
   bool scales = false;
-  bool zeros = false;  // only u4, without codebook
+  bool zeros = false;  // only u4, without codebook, and u8
   bool offsets = false;
   bool codebook = false;  // only u4, in i8 arithmetic only with integers
   bool integers = false;  // of the codebook
@@ -248,11 +252,44 @@ struct RopeProblem : RowsProblem {
   bool operator==(const RopeProblem &) const = default;
 };
 
+// The tensor is [outer][middle][rows][columns], and the scale is not used. Each field needs a row in options.cpp.
+struct ReduceProblem : RowsProblem {
+  std::size_t outer = 1, middle = 1;
+  std::size_t reduced = 8;    // a bit for each dimension, the lowest for the outermost; 0: all
+  std::size_t operation = 1;  // of rapt_reduction; a sum where it needs elements and has none
+  double correction = 0;      // only of a variance
+  bool mean = false;          // only of a variance
+  bool wide_out = false;      // the output has the arithmetic type
+
+  std::array<std::size_t, 4> sizes() const { return {outer, middle, rows, cols}; }
+  std::size_t mask() const { return reduced == 0 ? 15 : reduced; }
+  bool is_reduced(std::size_t d) const { return (mask() >> d & 1) != 0; }
+  std::size_t operation_of() const {
+    bool is_empty = false;
+    for (std::size_t d = 0; d < 4; ++d) is_empty = is_empty || (is_reduced(d) && sizes()[d] == 0);
+    return is_empty && operation >= RAPT_MIN ? static_cast<std::size_t>(RAPT_SUM) : operation;
+  }
+  bool finds_index() const { return operation_of() >= RAPT_ARGMIN; }
+  bool operator==(const ReduceProblem &) const = default;
+};
+
+// Rows are the batch, and columns the innermost dimension. Lists of dimensions are decimal digits, outermost first; a 0 among
+// taps, strides and dilations is 1. The scale is not used. Each field needs a row in options.cpp.
+struct ConvolutionProblem : RowsProblem {
+  std::size_t channels = 1, outputs = 1;  // of a group
+  std::size_t groups = 1, depth = 1, height = 1;
+  std::size_t taps = 111, stride = 111, dilation = 111, before = 0, after = 0;
+  std::size_t result = 0;  // of rapt_convolution_result
+  bool bias = false;
+  bool operator==(const ConvolutionProblem &) const = default;
+};
+
 struct Problem {
   InputClass input = InputClass::gaussian;
   std::uint64_t seed = 1;
   std::variant<VectorProblem, DotRowsProblem, SoftmaxProblem, SoftmaxBackwardProblem, NormProblem,
-               AttentionProblem, LinearProblem, QuantizedProblem, RopeProblem>
+               AttentionProblem, LinearProblem, QuantizedProblem, RopeProblem, ReduceProblem,
+               ConvolutionProblem>
       of;
 
   template <class Kind>
@@ -310,6 +347,8 @@ struct AttentionLayout {
   bool kv_offsets = false;      // keys are packed end to end; ignored with pages or packed keys
   bool repeated_heads = false;  // the call gets one key/value head per query head
   Calls calls = Calls::whole;
+  std::size_t left_padding =
+      0;  // about so many tokens may be before the first of a sequence; excludes kv_offsets
   bool operator==(const AttentionLayout &) const = default;
 };
 
@@ -321,7 +360,7 @@ enum class MatrixOrder {
 template <>
 inline constexpr auto names_of<MatrixOrder> = std::to_array<const char *>({"rows", "columns", "apart"});
 
-// Describes the layout of a linear layer's matrices. Each field needs a row in options.cpp.
+// Describes the layout of a linear layer's matrices. Reductions have x_order, and w_order for the output. Each field needs a row in options.cpp.
 struct LinearLayout {
   MatrixOrder x_order = MatrixOrder::rows, w_order = MatrixOrder::rows;
   bool packed_w = false;

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "calls/convolution.hpp"
 #include "calls/linear_values.hpp"
 #include "calls/rope.hpp"
 #include "support/attention_data.hpp"
@@ -104,6 +105,17 @@ OperandValues<T> make_new_operands(Family family, const Problem &problem) {
     case Family::rope:
       if constexpr (sizeof(T) > 1) values.first = make_rope_values<T>(problem).x;
       break;
+    case Family::reduce: {
+      const ReduceProblem &wanted = problem.as<ReduceProblem>();
+      values.first = draw(wanted.outer * wanted.middle * wanted.rows);
+      break;
+    }
+    case Family::convolution: {
+      const auto &wanted = problem.as<ConvolutionProblem>();
+      values.first = make_values<T>(problem.input, random, 1, first_operand(wanted));
+      values.second = make_values<T>(problem.input, random, 1, second_operand(wanted));
+      break;
+    }
     case Family::quantized_linear:  // its operands have several types
       break;
   }

@@ -41,17 +41,18 @@ struct Over<E, function> {
   FUNCTION(gelu)                     \
   FUNCTION(gelu_tanh)                \
   FUNCTION(argmax)                   \
+  FUNCTION(silu_backward)            \
+  FUNCTION(gelu_backward)            \
+  FUNCTION(gelu_tanh_backward)       \
   FUNCTION(softmax)                  \
-  FUNCTION(log_softmax)
+  FUNCTION(log_softmax)              \
+  FUNCTION(softmax_backward)         \
+  FUNCTION(log_softmax_backward)
 #define RAPT_OF_FLOATS(FUNCTION) \
   RAPT_OF_ALL_FLOATS(FUNCTION)   \
   FUNCTION(exp)                  \
   FUNCTION(exp_sum)              \
-  FUNCTION(silu_backward)        \
-  FUNCTION(gelu_backward)        \
-  FUNCTION(gelu_tanh_backward)   \
-  FUNCTION(logsumexp)            \
-  FUNCTION(softmax_backward)
+  FUNCTION(logsumexp)
 
 template <class T>
 struct Api;

@@ -1,12 +1,19 @@
 #include "validate/accuracy.hpp"
 
+#include "calls/convolution_truth.hpp"
+#include "calls/index_rows_truth.hpp"
 #include "calls/integer_rows_truth.hpp"
 #include "calls/linear_truth.hpp"
 #include "calls/norm_truth.hpp"
+#include "calls/optimizer_truth.hpp"
 #include "calls/quantized_truth.hpp"
+#include "calls/reduce_truth.hpp"
 #include "calls/rope_truth.hpp"
+#include "calls/rounded_truth.hpp"
+#include "calls/scan_truth.hpp"
 #include "calls/softmax_truth.hpp"
 #include "validate/accuracy_attention.hpp"
+#include "validate/accuracy_map.hpp"
 #include "validate/accuracy_vectors.hpp"
 
 namespace rapt::validate {
@@ -36,6 +43,10 @@ struct AccuracyOf;
   ACCURACY_OF(name##_bf16, Type, BF16)
 ACCURACY_OF_ALL(dot, DotAccuracy)
 ACCURACY_OF_ALL(dot_rows, DotRowsAccuracy)
+ACCURACY_OF_ALL(metric, MetricAccuracy)
+ACCURACY_OF(metric_i8, MetricAccuracy, std::int8_t)
+ACCURACY_OF_ALL(metric_rows, MetricRowsAccuracy)
+ACCURACY_OF(metric_rows_i8, MetricRowsAccuracy, std::int8_t)
 ACCURACY_OF_ALL(scale, ScaleAccuracy)
 ACCURACY(exp, ExpAccuracy)
 ACCURACY_OF_ALL(silu, SiluAccuracy)
@@ -43,27 +54,54 @@ ACCURACY_OF_ALL(gelu, GeluAccuracy)
 ACCURACY_OF_ALL(gelu_tanh, GeluTanhAccuracy)
 ACCURACY_OF_ALL(gated, GatedAccuracy)
 ACCURACY_OF_ALL(expert_sum, ExpertSumAccuracy)
+ACCURACY_OF_ALL(convolution, ConvolutionAccuracy)
 ACCURACY(silu_backward, SiluBackwardAccuracy)
 ACCURACY(gelu_backward, GeluBackwardAccuracy)
 ACCURACY(gelu_tanh_backward, GeluTanhBackwardAccuracy)
 ACCURACY(gated_backward, GatedBackwardAccuracy)
+ACCURACY(map, MapAccuracy)
+ACCURACY_OF_ALL(embedding_bag, EmbeddingBagAccuracy)
+ACCURACY_OF_ALL(index_add, IndexAddAccuracy)
+ACCURACY_OF(silu_backward_f16, RoundedSiluBackward, F16)
+ACCURACY_OF(silu_backward_bf16, RoundedSiluBackward, BF16)
+ACCURACY_OF(gelu_backward_f16, RoundedGeluBackward, F16)
+ACCURACY_OF(gelu_backward_bf16, RoundedGeluBackward, BF16)
+ACCURACY_OF(gelu_tanh_backward_f16, RoundedGeluTanhBackward, F16)
+ACCURACY_OF(gelu_tanh_backward_bf16, RoundedGeluTanhBackward, BF16)
+ACCURACY_OF(gated_backward_f16, RoundedGatedBackward, F16)
+ACCURACY_OF(gated_backward_bf16, RoundedGatedBackward, BF16)
+ACCURACY_OF(adamw_step, AdamwAccuracy, float)
+ACCURACY_OF(sgd_step, SgdAccuracy, float)
+ACCURACY_OF(random, RandomAccuracy, float)
 ACCURACY_OF_ALL(argmax, ArgmaxAccuracy)
 ACCURACY(exp_sum, ExpSumAccuracy)
 ACCURACY_OF_ALL(softmax, SoftmaxAccuracy)
 ACCURACY_OF_ALL(log_softmax, LogSoftmaxAccuracy)
 ACCURACY(logsumexp, LogsumexpAccuracy)
 ACCURACY(softmax_backward, SoftmaxBackwardAccuracy)
+ACCURACY_OF(softmax_backward_f16, RoundedSoftmaxBackward, F16)
+ACCURACY_OF(softmax_backward_bf16, RoundedSoftmaxBackward, BF16)
+ACCURACY(log_softmax_backward, LogSoftmaxBackwardAccuracy)
+ACCURACY_OF(log_softmax_backward_f16, RoundedLogSoftmaxBackward, F16)
+ACCURACY_OF(log_softmax_backward_bf16, RoundedLogSoftmaxBackward, BF16)
 ACCURACY_OF_ALL(rms_norm, RmsNormAccuracy)
 ACCURACY_OF_ALL(layer_norm, LayerNormAccuracy)
 ACCURACY(rms_norm_backward, RmsNormBackwardAccuracy)
 ACCURACY(layer_norm_backward, LayerNormBackwardAccuracy)
+ACCURACY_OF(rms_norm_backward_f16, RoundedRmsNormBackward, F16)
+ACCURACY_OF(rms_norm_backward_bf16, RoundedRmsNormBackward, BF16)
+ACCURACY_OF(layer_norm_backward_f16, RoundedLayerNormBackward, F16)
+ACCURACY_OF(layer_norm_backward_bf16, RoundedLayerNormBackward, BF16)
 ACCURACY_OF_ALL(linear, LinearAccuracy)
 ACCURACY_OF(linear_in_bf16, LinearInBf16Accuracy, BF16)
 ACCURACY_OF(linear_quantized, QuantizedInF32Accuracy, std::int8_t)
 ACCURACY_OF(quantize_rows, QuantizeRowsAccuracy, std::int8_t)
 ACCURACY_OF(dequantize_rows, DequantizeRowsAccuracy, std::int8_t)
+ACCURACY_OF(dequantize_blocks, DequantizeBlocksAccuracy, std::int8_t)
 ACCURACY_OF(linear_in_i8, QuantizedInI8Accuracy, std::int8_t)
 ACCURACY_OF_ALL(rope, RopeAccuracy)
+ACCURACY_OF_ALL(reduce, ReduceAccuracy)
+ACCURACY_OF_ALL(scan, ScanAccuracy)
 ACCURACY_OF_ALL(attention, AttentionWholeAccuracy)
 ACCURACY_OF_ALL(attention_partial, AttentionPartialAccuracy)
 ACCURACY_OF_ALL(attention_merge, AttentionWholeAccuracy)

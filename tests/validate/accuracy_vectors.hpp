@@ -2,6 +2,7 @@
 #pragma once
 
 #include "calls/expert_sum.hpp"
+#include "calls/search.hpp"
 #include "contract/activation_list.hpp"
 #include "contract/fused.hpp"
 #include "validate/accuracy_parts.hpp"
@@ -89,6 +90,83 @@ struct DotRowsAccuracy<T> {
       const float sum = static_cast<float>(DotAccuracy<T>::exact(query, row));
       const float scaled = static_cast<float>(wanted.scale) * sum;
       worst.see(canonical_bits(scaled) == bits[r] ? 0 : wrong, bound);
+    }
+    return worst.judgement;
+  }
+};
+
+// The share of the bound that rapt.h states for a metric.
+template <class T>
+double metric_error(int kind, std::span<const T> a, std::span<const T> b, Real got) {
+  using N = Number<T>;
+  const bool is_distance = kind == RAPT_METRIC_DOT_DISTANCE || kind == RAPT_METRIC_COSINE_DISTANCE;
+  Sum products, magnitudes, differences, of_a, of_b;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const Real x{static_cast<N>(a[i])}, y{static_cast<N>(b[i])};
+    products.add(x * y);
+    magnitudes.add(std::fabs(x * y));
+    differences.add((x - y) * (x - y));
+    of_a.add(x * x);
+    of_b.add(y * y);
+  }
+  const Real u = unit<N>, d = std::is_integral_v<T> ? 0 : dot_bound<N>(a.size());
+  Real exact, allowed;
+  if (kind == RAPT_METRIC_L2_SQUARED) {
+    exact = differences.value();
+    allowed = (std::is_integral_v<T> ? 0 : squared_distance_bound<N>(a.size())) * u * exact;
+  } else if (kind == RAPT_METRIC_DOT || kind == RAPT_METRIC_DOT_DISTANCE) {
+    exact = products.value();
+    allowed = d * u * magnitudes.value();
+  } else {
+    const Real divisor = std::sqrt(of_a.value()) * std::sqrt(of_b.value());
+    exact = divisor == 0 ? 0 : products.value() / divisor;
+    allowed = std::is_integral_v<T> ? 4 * Real{unit<double>} : cosine_bound<N>(a.size()) * u;
+  }
+  if (is_distance) exact = 1 - exact;
+  if (is_distance || std::is_integral_v<T>) allowed += u * std::fabs(exact);
+  const Real off = std::fabs(got - exact);
+  return allowed == 0 ? (off == 0 ? 0 : wrong) : as_double(off / allowed);
+}
+
+// Long double has only 11 bits more than f64.
+template <class T>
+struct MetricAccuracy {
+  static constexpr const char *unit_text = "share";
+  static constexpr double bound = is_f64<T> ? 1 + 0x1p-6 : 1;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto &wanted = problem.as<DotRowsProblem>();
+    if (!std::is_integral_v<T> && !is_moderate(problem.input)) return {};
+    const auto [a, rows] = make_operands<T>(Family::dot_rows, problem);
+    Worst worst;
+    for (std::size_t r = 0; r < wanted.rows; ++r) {
+      const std::vector<T> row(rows.begin() + static_cast<std::ptrdiff_t>(r * wanted.cols),
+                               rows.begin() + static_cast<std::ptrdiff_t>((r + 1) * wanted.cols));
+      worst.see(metric_error<T>(metric_of(problem), a, row, value_of<Number<T>>(bits[r])), bound);
+    }
+    return worst.judgement;
+  }
+};
+
+template <class T>
+struct MetricRowsAccuracy {
+  static constexpr const char *unit_text = "share";
+  static constexpr double bound = MetricAccuracy<T>::bound;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto &wanted = problem.as<DotRowsProblem>();
+    if (!std::is_integral_v<T> && !is_moderate(problem.input)) return {};
+    const auto [vector, queries] = make_operands<T>(Family::dot_rows, problem);
+    const std::size_t rows = rows_of_metric(problem);
+    Worst worst;
+    for (std::size_t i = 0; i < wanted.rows; ++i) {
+      const std::vector<T> query(queries.begin() + static_cast<std::ptrdiff_t>(i * wanted.cols),
+                                 queries.begin() + static_cast<std::ptrdiff_t>((i + 1) * wanted.cols));
+      for (std::size_t j = 0; j < rows; ++j) {
+        const std::vector<T> row = turned(std::span<const T>(vector), j);
+        worst.see(metric_error<T>(metric_of(problem), query, row, value_of<Number<T>>(bits[i * rows + j])),
+                  bound);
+      }
     }
     return worst.judgement;
   }

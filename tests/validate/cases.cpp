@@ -5,7 +5,9 @@
 #include <limits>
 #include <span>
 
+#include "calls/convolution.hpp"
 #include "calls/linear_problems.hpp"
+#include "calls/reduce.hpp"
 #include "calls/rope.hpp"
 #include "support/attention_problems.hpp"
 #include "support/case_text.hpp"
@@ -48,7 +50,7 @@ class CaseMaker {
     if (!traits_.is_attention_backward()) add_attention_of_types(kernel);
     for (std::size_t i = 0; i < pick(40, 300); ++i) {
       const Problem problem = draw_attention_problem(random_, pick(30000, 200000));
-      cases_.push_back({problem, {{}, draw_attention_layout(random_, traits_.element_size)}, nullptr});
+      cases_.push_back({problem, {{}, draw_layout_of_attention()}, nullptr});
     }
     return std::move(cases_);
   }
@@ -71,6 +73,10 @@ class CaseMaker {
       const Problem problem = draw_quantized_problem(random_, pick(40000, 200000), in_i8);
       add_linear_problem(with_later_options(random_, problem, in_i8), pick(2, 3));
     }
+    for (std::size_t i = 0; i < pick(40, 400); ++i) {
+      const Problem problem = draw_quantized_problem(random_, pick(40000, 200000), in_i8);
+      add_linear_problem(in_unsigned_bytes(random_, problem), pick(2, 3));
+    }
     return std::move(cases_);
   }
   std::vector<LaidOutProblem> make_rope() {
@@ -85,6 +91,28 @@ class CaseMaker {
         add_foreign_state(made.layouts.back());
       }
       cases_.push_back(made);
+    }
+    return std::move(cases_);
+  }
+  void add_with_layouts(const Problem &problem) {
+    LaidOutProblem made{problem, {}, nullptr};
+    while (made.layouts.size() < 2) {
+      made.layouts.push_back(draw_linear_layout(random_, traits_.element_size));
+      add_foreign_state(made.layouts.back());
+    }
+    cases_.push_back(made);
+  }
+  std::vector<LaidOutProblem> make_convolution() {
+    for (const Problem &problem : convolutions_of_shapes()) add_with_layouts(problem);
+    for (std::size_t i = 0; i < pick(150, 1500); ++i) {
+      add_with_layouts(draw_convolution_problem(random_, pick(30000, 100000)));
+    }
+    return std::move(cases_);
+  }
+  std::vector<LaidOutProblem> make_reduce() {
+    for (const Problem &problem : reductions_of_shapes()) add_with_layouts(problem);
+    for (std::size_t i = 0; i < pick(200, 3000); ++i) {
+      add_with_layouts(draw_reduce_problem(random_, i % 50 == 0 ? 90000 : pick(3000, 9000)));
     }
     return std::move(cases_);
   }
@@ -124,6 +152,13 @@ class CaseMaker {
     }
   }
 
+  // Every third layout has padding before its sequences. That is not drawn, so that published cases stay as they are.
+  Layout draw_layout_of_attention() {
+    Layout layout = draw_attention_layout(random_, traits_.element_size);
+    constexpr std::size_t paddings[] = {0, 7, 0, 0, 150, 0, 0, 64, 0};
+    layout.attention.left_padding = paddings[attention_layouts_++ % std::size(paddings)];
+    return layout;
+  }
   Layout random_layout() {
     Layout layout = draw_layout(random_, traits_.element_size);
     add_foreign_state(layout);
@@ -307,7 +342,7 @@ class CaseMaker {
     for (std::size_t i = 0; i < types.size() * pick(12, 60); ++i) {
       Problem problem = draw_attention_problem(random_, pick(30000, 200000));
       std::get<AttentionProblem>(problem.of).types = types[i % types.size()];
-      LaidOutProblem made{problem, {{}, draw_attention_layout(random_, traits_.element_size)}, nullptr};
+      LaidOutProblem made{problem, {{}, draw_layout_of_attention()}, nullptr};
       cases_.push_back(made);
     }
   }
@@ -320,7 +355,7 @@ class CaseMaker {
       LaidOutProblem made{draw_attention_problem(random_, most_work), std::vector<Layout>(1), nullptr};
       made.layouts[0].placement = i % 2 == 0 ? Placement::ends_at_guard : Placement::begins_at_guard;
       while (made.layouts.size() < pick(2, 3)) {
-        made.layouts.push_back(draw_attention_layout(random_, traits_.element_size));
+        made.layouts.push_back(draw_layout_of_attention());
         add_foreign_state(made.layouts.back());
       }
       cases_.push_back(made);
@@ -368,6 +403,7 @@ class CaseMaker {
   const KernelTraits &traits_;
   bool full_;
   Random random_;
+  std::size_t attention_layouts_ = 0;
   std::vector<FpState> foreign_states_;
   std::vector<LaidOutProblem> cases_;
 };
@@ -393,6 +429,8 @@ std::vector<LaidOutProblem> make_cases(const KernelCase &kernel, Effort effort, 
   append(kernel.traits.is_linear()             ? maker.make_linear(kernel.name)
          : kernel.traits.is_quantized_linear() ? maker.make_quantized_linear(kernel.name)
          : kernel.traits.is_rope()             ? maker.make_rope()
+         : kernel.traits.is_reduce()           ? maker.make_reduce()
+         : kernel.traits.is_convolution()      ? maker.make_convolution()
                                                : maker.make());
   add(cases_of_ways());
   if (kernel.traits.is_attention()) {

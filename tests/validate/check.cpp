@@ -39,6 +39,10 @@ bool is_measured(std::size_t index, const Problem &problem, Effort effort) {
   if (const auto *const rope = std::get_if<RopeProblem>(&problem.of)) {
     return index % (quick ? 4 : 3) == 0 && elements(problem) * rope->batch * rope->heads <= 8000;
   }
+  if (const auto *const reduce = std::get_if<ReduceProblem>(&problem.of)) {
+    return index % (quick ? 2 : 3) == 0 && elements(problem) * reduce->outer * reduce->middle <= 80000;
+  }
+  if (std::holds_alternative<ConvolutionProblem>(problem.of)) return index % 2 == 0;
   return index % (quick ? 7 : 5) == 0 && elements(problem) <= (quick ? 800 : 2500);
 }
 
@@ -244,6 +248,22 @@ std::vector<LevelResult> check(const KernelCase &kernel, const std::vector<std::
 std::vector<LevelResult> check_kernel(const KernelCase &kernel, const std::vector<std::string> &isas,
                                       Effort effort, std::uint64_t seed, const OnProgress &progress) {
   return check(kernel, isas, make_cases(kernel, effort, seed), effort, progress);
+}
+
+std::optional<std::uint64_t> hash_kernel(const KernelCase &kernel, const std::string &isa, Effort effort,
+                                         const OnProgress &progress) {
+  const ForcedIsa forced(isa);
+  const std::vector<LaidOutProblem> cases = make_cases(kernel, effort, default_seed);
+  Hash hash;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    progress(i, cases.size());
+    const auto &[problem, layouts, rule] = cases[i];
+    const Outcome outcome = run_caught(kernel, problem, layouts[0]);
+    if (!outcome.fault.empty()) return {};
+    const std::uint64_t of_problem = hash_of(outcome.bits);
+    for (std::size_t l = 0; l < layouts.size(); ++l) hash.add(of_problem);
+  }
+  return hash.value();
 }
 
 std::vector<LevelResult> check_case(const KernelCase &kernel, const std::vector<std::string> &isas,

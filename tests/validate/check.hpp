@@ -49,6 +49,10 @@ using OnProgress = std::function<void(std::size_t done, std::size_t of)>;
 std::vector<LevelResult> check_kernel(const test::KernelCase &kernel, const std::vector<std::string> &isas,
                                       Effort effort, std::uint64_t seed, const OnProgress &progress);
 
+// Returns the hash of a kernel's results on one level, each problem in its first layout, or nothing if a case fails.
+std::optional<std::uint64_t> hash_kernel(const test::KernelCase &kernel, const std::string &isa,
+                                         Effort effort, const OnProgress &progress);
+
 // Checks one case on the scalar level and on the levels `isas`.
 std::vector<LevelResult> check_case(const test::KernelCase &kernel, const std::vector<std::string> &isas,
                                     const test::Case &given);

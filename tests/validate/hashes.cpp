@@ -45,7 +45,7 @@ std::string hashes_head() {
   return fmt::format(
       "// The published results: BITS(RAPT_BITS_VERSION), and HASH(kernel, effort, hash of all result bits "
       "under the\n"
-      "// default seed). Made by the scalar level: rapt-validate --print-hashes > tests/validate/hashes.def\n"
+      "// default seed). Made by the scalar level: rapt-validate --isa scalar --print-hashes > tests/validate/hashes.def\n"
       "// A line that changes says that results change, or that the cases did.\n"
       "BITS({})\n",
       RAPT_BITS_VERSION);

@@ -80,7 +80,7 @@ std::variant<Options, int> parse_options(int argc, char **argv) {
   CLI::Option *const has_case =
       app.add_option("--case", one_case, "with --kernel: only this case, as a failure prints it")
           ->type_name("TEXT");
-  app.add_flag("--print-hashes", print_hashes, "the text of hashes.def, by the scalar level");
+  app.add_flag("--print-hashes", print_hashes, "the text of hashes.def, by the best level or --isa");
   try {
     app.parse(argc, argv);
     if (*has_case) {

@@ -71,9 +71,11 @@ struct TilesOfRows {
 
 using RowsByAmx = IntegerRows<TilesOfRows>;
 
-// The scratch has the integer sums of a group, before they become terms of the results.
+// The scratch has the integer sums of a group, before they become terms of the results. The codes of these sums are
+// less by `bias`.
 struct TermsByAmx : IntegerTerms {
   std::int32_t *scratch;
+  float bias;
 };
 
 struct SignedBytes {
@@ -96,16 +98,19 @@ class SignedGroups : public CodeGroups<RowsByAmx> {
                       std::size_t rows, F f) {
     const std::uint8_t *const codes = groups_.load(output, input, inputs, rows);
     const rapt::QuantizedWeights &weights = groups_.weights();
-    const char zero = groups_.zeros() ? 0 : static_cast<char>(weights.common_zero_of_integers());
+    const char zero = static_cast<char>(groups_.zeros() ? bias() : weights.common_zero_of_integers());
     with_kind_of_integers(weights, [&](auto kind) { to_bytes<decltype(kind)>(codes, inputs, zero); });
     f(SignedBytes{}, static_cast<const std::int8_t *>(bytes_), std::size_t{0});
   }
 
   TermsByAmx terms(std::size_t r, std::size_t height, std::size_t input) const {
-    return {CodeGroups::terms(r, height, input), sums_};
+    return {CodeGroups::terms(r, height, input), sums_, static_cast<float>(bias())};
   }
 
  private:
+  // What is taken off codes with zeros, so that they are signed bytes.
+  int bias() const { return groups_.weights().is_bytes() ? 128 : 0; }
+
   template <class Kind>
   [[gnu::noinline, gnu::flatten]] void to_bytes(const std::uint8_t *codes, std::size_t inputs, char zero) {
     const __m512i zeros = _mm512_set1_epi8(zero);
@@ -173,13 +178,15 @@ struct IntegerTilesByAmx : TilesByAmx {
       batch scale[1], offset[1];
       terms.scales.load(g, n, scale);
       if (has_options && terms.offsets) terms.offsets.load(g, n, offset);
+      const batch zero =
+          has_options && terms.zeros ? S::load(terms.zeros + at) - batch(terms.bias) : batch(0.0f);
       unroll<amx_rows>([&](std::size_t r) RAPT_INNER {
         float *const result = to + r * block + n;
         batch p(_mm512_cvtepi32_ps(_mm512_load_si512(sum + r * S::width)));
         batch t = fresh ? batch(0.0f) : S::load(result);
         if constexpr (has_options) {
           // The difference is an integer below 2^24, so this is exact.
-          if (terms.zeros) p = S::fnma(S::load(terms.zeros + at), batch(x_sums[r]), p);
+          if (terms.zeros) p = S::fnma(zero, batch(x_sums[r]), p);
         }
         t = S::fma(scale[0], p * step[r], t);
         if constexpr (has_options) {

@@ -47,9 +47,10 @@ inline void copy_some(unsigned char *to, const unsigned char *from, std::size_t 
 struct Avx2 : X86<Avx2, xsimd::fma3<xsimd::avx2>> {
   using X86::load, X86::widened, X86::narrowed;
 
-  static f32 load(const std::uint8_t *p) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
+  static u32 load_words(const std::uint8_t *p) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p)));
   }
+  static f32 load(const std::uint8_t *p) { return _mm256_cvtepi32_ps(load_words(p)); }
   static f32 load(const std::int8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
   }

@@ -20,9 +20,10 @@ namespace {
 struct Avx512 : X86<Avx512, xsimd::avx512bw> {
   using X86::load, X86::widened, X86::narrowed;
 
-  static f32 load(const std::uint8_t *p) {
-    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+  static u32 load_words(const std::uint8_t *p) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
   }
+  static f32 load(const std::uint8_t *p) { return _mm512_cvtepi32_ps(load_words(p)); }
   static f32 load(const std::int8_t *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
   }

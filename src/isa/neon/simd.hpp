@@ -23,6 +23,7 @@ struct Neon {
   using arch = xsimd::neon64;
   using f32 = xsimd::batch<float, arch>;
   using f64 = xsimd::batch<double, arch>;
+  using u32 = xsimd::batch<std::uint32_t, arch>;
 
   // FMLA overwrites its addend, so each polynomial needs a new copy of its constant addend. reload() gets the
   // copy from memory. A copy between registers would occupy the arithmetic pipelines.
@@ -31,12 +32,13 @@ struct Neon {
 
   static f32 load(const float *p) { return vld1q_f32(p); }
   static f64 load(const double *p) { return vld1q_f64(p); }
-  static f32 load(const std::uint8_t *p) {
+  static u32 load_words(const std::uint8_t *p) {
     std::uint32_t bytes;
     std::memcpy(&bytes, p, sizeof bytes);
     const uint16x8_t words = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(bytes)));
-    return vcvtq_f32_u32(vmovl_u16(vget_low_u16(words)));
+    return vmovl_u16(vget_low_u16(words));
   }
+  static f32 load(const std::uint8_t *p) { return vcvtq_f32_u32(load_words(p)); }
   static f32 load(const std::int8_t *p) {
     std::uint32_t bytes;
     std::memcpy(&bytes, p, sizeof bytes);
@@ -166,6 +168,11 @@ struct Neon {
   static f64 max_number(f64 a, f64 b) { return vmaxnmq_f64(a, b); }
   static f32 min(f32 a, f32 b) { return vminq_f32(a, b); }
   static f64 min(f64 a, f64 b) { return vminq_f64(a, b); }
+  // x, or the limit where x is beyond it. FMAX and FMIN would take +0 or -0 by its sign.
+  static f32 at_least(f32 limit, f32 x) { return vbslq_f32(vcltq_f32(x, limit), limit, x); }
+  static f64 at_least(f64 limit, f64 x) { return vbslq_f64(vcltq_f64(x, limit), limit, x); }
+  static f32 at_most(f32 limit, f32 x) { return vbslq_f32(vcgtq_f32(x, limit), limit, x); }
+  static f64 at_most(f64 limit, f64 x) { return vbslq_f64(vcgtq_f64(x, limit), limit, x); }
   static f32 abs(f32 a) { return vabsq_f32(a); }
   static f64 abs(f64 a) { return vabsq_f64(a); }
   static f32 with_sign(f32 a, f32 b) { return vbslq_f32(vdupq_n_u32(1u << 31), b, a); }
@@ -192,6 +199,10 @@ struct Neon {
   static bool any(uint64x2_t m) { return any(vreinterpretq_u32_u64(m)); }
   static f32 select(uint32x4_t m, f32 yes, f32 no) { return vbslq_f32(m, yes, no); }
   static f64 select(uint64x2_t m, f64 yes, f64 no) { return vbslq_f64(m, yes, no); }
+
+  // xsimd's is an approximation.
+  static f32 square_root(f32 a) { return vsqrtq_f32(a); }
+  static f64 square_root(f64 a) { return vsqrtq_f64(a); }
 
   static uint32x4_t bits(f32 v) { return vreinterpretq_u32_f32(v); }
   static uint64x2_t bits(f64 v) { return vreinterpretq_u64_f64(v); }

@@ -106,7 +106,8 @@ struct DigitRows : ColumnRows<DigitColumns> {
     constexpr std::size_t keys = 4, together = rows <= 3 ? 4 : 2, line = 64;
     const std::size_t dim = fixed != 0 ? fixed : of.dim;
     for (std::size_t j = 0; j < count; j += keys) {
-      const Int8Run &of_keys = run[j / Int8Run::rows], &ahead = *run_after(&of_keys, runs_ahead<rows>, last);
+      const Int8Run &of_keys = run[j / Int8Run::rows],
+                    &ahead = *run_after(&of_keys, runs_ahead<rows>(of_keys), last);
       if (j % Int8Run::rows == 0) fetch_pages<rows>(&of_keys, last);
       // to_next is the distance from a key to the key that is prefetched now. Both keys have the same place
       // in their runs of 16 keys.

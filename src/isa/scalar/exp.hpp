@@ -28,6 +28,7 @@ struct Reduction {
   ExpConstants<A> k;
 
   explicit Reduction(double scale) : k(exp_constants<A>(scale)) {}
+  explicit Reduction(const ExpConstants<A> &constants) : k(constants) {}
 
   A round_multiple(A v) const { return fused(v, k.log2_e, C::round_magic) - C::round_magic; }
   A remainder(A v, A n) const { return fused(-n, k.ln2_lo, fused(-n, k.ln2_hi, v)); }
@@ -39,9 +40,8 @@ struct Reduction {
   }
 };
 
-template <class A>
+template <class A, class C = rapt::ExpContract<A>>
 A exp_one(const Reduction<A> &natural, A x) {
-  using C = rapt::ExpContract<A>;
   if (std::isnan(x)) return x;
   if (x > C::exp_overflow) return std::numeric_limits<A>::infinity();
   if (x < C::exp_underflow) return 0;

@@ -4,26 +4,36 @@
 #include "isa/scalar/argmax.hpp"
 #include "isa/scalar/attention.hpp"
 #include "isa/scalar/attention_backward.hpp"
+#include "isa/scalar/convolution.hpp"
 #include "isa/scalar/dot.hpp"
 #include "isa/scalar/exp.hpp"
 #include "isa/scalar/expert_sum.hpp"
 #include "isa/scalar/int8_attention.hpp"
 #include "isa/scalar/linear.hpp"
+#include "isa/scalar/map.hpp"
+#include "isa/scalar/metric.hpp"
 #include "isa/scalar/norm.hpp"
+#include "isa/scalar/optimizer.hpp"
 #include "isa/scalar/quantized_linear.hpp"
 #include "isa/scalar/quantized_rows.hpp"
+#include "isa/scalar/random.hpp"
+#include "isa/scalar/reduce.hpp"
 #include "isa/scalar/rope.hpp"
+#include "isa/scalar/scan.hpp"
 #include "isa/scalar/softmax.hpp"
 #include "isa/scalar/softmax_backward.hpp"
 
 #define RAPT_FAMILY_dot(kernel) kernel
+#define RAPT_FAMILY_metric(kernel) kernel
 #define RAPT_FAMILY_vector(kernel) kernel
+#define RAPT_FAMILY_map(kernel) kernel
 #define RAPT_FAMILY_softmax(kernel) kernel
 #define RAPT_FAMILY_norm(kernel) kernel
 #define RAPT_FAMILY_linear(kernel) kernel
 #define RAPT_FAMILY_linear_in_bf16(kernel) kernel
 #define RAPT_FAMILY_linear_quantized(kernel) kernel
 #define RAPT_FAMILY_linear_in_i8(kernel) kernel
+#define RAPT_FAMILY_reduce(kernel) kernel
 #define RAPT_FAMILY_rope(kernel) kernel
 #define RAPT_FAMILY_attention(kernel) kernel
 #define RAPT_FAMILY_attention_in_bf16(kernel) kernel

@@ -35,6 +35,7 @@ void linear_tasks(const rapt::LinearCall *call, std::size_t first, std::size_t l
     A y = t(r, n);
     if (o.output_scales) y = y * static_cast<const A *>(o.output_scales)[n];
     if (o.bias) y = y + static_cast<const A *>(o.bias)[n];
+    if (call->row_bias) y = y + static_cast<const A *>(call->row_bias)[r];
     if (o.row_scales) y = y * call->row_scale<A>(r);
     if (!o.add) return y;
     return y + rapt::with_element<A>(o.add_type, [&](auto element) {
@@ -61,6 +62,7 @@ void linear_tasks_of(const rapt::LinearCall *call, std::size_t first, std::size_
   using A = rapt::Arithmetic<E>;
   const rapt_linear_options &o = call->options;
   const auto weight = [&](std::size_t n, std::size_t k) {
+    if (call->w_offsets) return rapt::widened(*(static_cast<const E *>(call->w) + call->w_offsets[k] + n));
     if (!o.packed_w) return rapt::widened(*call->w_at<E>(n, k));
     return rapt::widened(static_cast<const E *>(call->w)[rapt::packed_weight_offset<E>(n, k, o.in_features)]);
   };

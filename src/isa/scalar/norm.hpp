@@ -47,6 +47,7 @@ void rms_norm(const rapt::NormCall *call) {
     const E *x = norm_input<E>(*call, r);
     E *y = static_cast<E *>(call->y) + static_cast<std::ptrdiff_t>(r) * o.y_stride;
     const A root = inverse_root(dot(x, x, o.cols) / static_cast<A>(o.cols), o.eps);
+    if (o.rstd) static_cast<A *>(o.rstd)[r] = root;
     for (std::size_t i = 0; i < o.cols; ++i) {
       y[i] = rapt::narrowed<E>((rapt::widened(x[i]) * root) * weight_at<E>(o, i));
     }
@@ -58,7 +59,7 @@ template <class E>
 struct Deviations {
   using A = rapt::Arithmetic<E>;
   const E *x;
-  A c, root, k;
+  A c, rest, root, k;  // rest: l + m
 
   Deviations(const E *row, std::size_t n, double eps) : x(row) {
     const A p = at(0), count = static_cast<A>(n);
@@ -72,9 +73,16 @@ struct Deviations {
     const A m = sum_of_products<A>(n, d, one) / count;
     const A mean_square = sum_of_products<A>(n, d, d) / count;
     root = inverse_root(fused(-m, m, mean_square), eps);
-    const A shift = l + m;
-    k = shift * root;
+    rest = l + m;
+    k = rest * root;
   }
+  // The statistics of row r that a forward call has written.
+  Deviations(const E *row, const rapt_norm_backward_options &o, std::size_t r)
+      : x(row),
+        c(static_cast<const A *>(o.mean)[r]),
+        rest(o.mean_rest ? static_cast<const A *>(o.mean_rest)[r] : A(0)),
+        root(static_cast<const A *>(o.rstd)[r]),
+        k(rest * root) {}
   A at(std::size_t i) const { return rapt::widened(x[i]); }
   A normal(std::size_t i) const { return fused(at(i) - c, root, -k); }
 };
@@ -86,6 +94,9 @@ void layer_norm(const rapt::NormCall *call) {
   const E *bias = static_cast<const E *>(o.bias);
   for (std::size_t r = 0; r < o.rows; ++r) {
     const Deviations<E> row(norm_input<E>(*call, r), o.cols, o.eps);
+    if (o.rstd) static_cast<A *>(o.rstd)[r] = row.root;
+    if (o.mean) static_cast<A *>(o.mean)[r] = row.c;
+    if (o.mean_rest) static_cast<A *>(o.mean_rest)[r] = row.rest;
     E *y = static_cast<E *>(call->y) + static_cast<std::ptrdiff_t>(r) * o.y_stride;
     for (std::size_t i = 0; i < o.cols; ++i) {
       const A h = row.normal(i), w = weight_at<E>(o, i);
@@ -111,7 +122,8 @@ void rms_norm_backward(const rapt::NormBackwardCall *call) {
     const A *x = static_cast<const A *>(call->x) + row * o.x_stride;
     const A *dy = static_cast<const A *>(call->dy) + row * o.dy_stride;
     A *dx = static_cast<A *>(call->dx) + row * o.dx_stride, *dweight = static_cast<A *>(o.dweight);
-    const A root = inverse_root(dot(x, x, o.cols) / static_cast<A>(o.cols), o.eps);
+    const A root = o.rstd ? static_cast<const A *>(o.rstd)[r]
+                          : inverse_root(dot(x, x, o.cols) / static_cast<A>(o.cols), o.eps);
     const auto g = [&](std::size_t i) { return dy[i] * weight_at<A>(o, i); };
     const A c = sum_of_products<A>(o.cols, g, [&](std::size_t i) { return x[i]; });
     const A k = ((root * root) * c) / static_cast<A>(o.cols);
@@ -130,7 +142,8 @@ void layer_norm_backward(const rapt::NormBackwardCall *call) {
   const A n = static_cast<A>(o.cols);
   for (std::size_t r = 0; r < o.rows; ++r) {
     const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(r);
-    const Deviations<A> x(static_cast<const A *>(call->x) + row * o.x_stride, o.cols, o.eps);
+    const A *const elements = static_cast<const A *>(call->x) + row * o.x_stride;
+    const Deviations<A> x = o.rstd ? Deviations<A>(elements, o, r) : Deviations<A>(elements, o.cols, o.eps);
     const A *dy = static_cast<const A *>(call->dy) + row * o.dy_stride;
     A *dx = static_cast<A *>(call->dx) + row * o.dx_stride, *dweight = static_cast<A *>(o.dweight),
       *dbias = static_cast<A *>(o.dbias);

@@ -6,6 +6,7 @@
 
 #include "call/element.hpp"
 #include "call/quantized_rows.hpp"
+#include "contract/file_blocks.hpp"
 #include "contract/integer_units.hpp"
 #include "contract/linear.hpp"
 
@@ -61,6 +62,8 @@ void dequantize_rows_of(const rapt::DequantizeCall &call) {
         number = static_cast<float>(static_cast<int>(nibble ^ 8U) - 8);
       } else if (call.codebook) {
         number = call.codebook[nibble];
+      } else if (call.q_type == RAPT_U8) {
+        number = static_cast<float>(int{byte} - (call.zeros ? call.zeros[g] : 128));
       } else {
         number = static_cast<float>(static_cast<int>(nibble) - (call.zeros ? call.zeros[g] : 8));
       }
@@ -76,6 +79,33 @@ void dequantize_rows(const rapt::DequantizeCall *call) {
   rapt::with_element<float>(call->type, [&](auto element) {
     rapt::with_element<float>(call->scale_type, [&](auto scale) {
       dequantize_rows_of<typename decltype(element)::type, typename decltype(scale)::type>(*call);
+    });
+  });
+}
+
+template <class File, class Y>
+void dequantize_blocks_of(const rapt::DequantizeCall &call) {
+  const std::uint8_t *q = call.q;
+  auto *y = static_cast<Y *>(call.y);
+  for (std::size_t r = 0; r < call.rows; ++r, y += call.stride, q += call.q_row()) {
+    for (std::size_t k = 0; k < call.inputs; ++k) {
+      const std::uint8_t *const block = q + k / File::inputs * File::bytes;
+      const std::size_t i = k % File::inputs, g = i / File::group;
+      const unsigned code = File::code(i).read(block) ^ File::flip;
+      const int integer = File::codebook != rapt::Codebook::none ? rapt::integer_of(File::codebook, code)
+                                                                 : static_cast<int>(code - File::zero);
+      float number = static_cast<float>(integer) * rapt::scale_of_group<File>(block, g);
+      if constexpr (File::has_offsets) number = number + rapt::offset_of_group<File>(block, g);
+      y[k] = rapt::narrowed<Y>(number);
+    }
+  }
+}
+
+template <class E>
+void dequantize_blocks(const rapt::DequantizeCall *call) {
+  rapt::with_file_blocks(call->q_type, [&]<class File>(File) {
+    rapt::with_element<float>(call->type, [&](auto element) {
+      dequantize_blocks_of<File, typename decltype(element)::type>(*call);
     });
   });
 }

@@ -68,6 +68,14 @@ struct X86 {
   static f64 max(f64 a, f64 b) { return RAPT_MM(max_pd)(a, b); }
   static f32 min(f32 a, f32 b) { return RAPT_MM(min_ps)(a, b); }
   static f64 min(f64 a, f64 b) { return RAPT_MM(min_pd)(a, b); }
+  // x, or the limit where x is beyond it. A NaN stays, and the zero of x where the limit is the other zero.
+  static f32 at_least(f32 limit, f32 x) { return max(limit, x); }
+  static f64 at_least(f64 limit, f64 x) { return max(limit, x); }
+  static f32 at_most(f32 limit, f32 x) { return min(limit, x); }
+  static f64 at_most(f64 limit, f64 x) { return min(limit, x); }
+
+  static f32 square_root(f32 a) { return RAPT_MM(sqrt_ps)(a); }
+  static f64 square_root(f64 a) { return RAPT_MM(sqrt_pd)(a); }
 
   static u32 bits(f32 v) { return RAPT_MM_SI(castps)(v); }
   static u64 bits(f64 v) { return RAPT_MM_SI(castpd)(v); }

@@ -159,7 +159,7 @@ struct ColumnRows {
     const auto run_at = [&](std::size_t i) RAPT_INNER {
       struct {
         const Int8Run &run, &ahead;
-      } runs{run[i], *run_after(run + i, runs_ahead<rows>, last)};
+      } runs{run[i], *run_after(run + i, runs_ahead<rows>(run[i]), last)};
       return runs;
     };
     typename Columns::template Sums<vectors> sum[rows];
@@ -359,7 +359,8 @@ struct IntegerRows : ColumnRows<PairColumns<Simd>> {
     constexpr std::size_t quarter = S::width / 4, line = 64;
     const std::size_t dim = fixed != 0 ? fixed : of.dim;
     for (std::size_t j = 0; j < count; j += S::width) {
-      const Int8Run &of_keys = run[j / Int8Run::rows], &ahead = *run_after(&of_keys, runs_ahead<rows>, last);
+      const Int8Run &of_keys = run[j / Int8Run::rows],
+                    &ahead = *run_after(&of_keys, runs_ahead<rows>(of_keys), last);
       if (j % Int8Run::rows == 0) fetch_pages<rows>(&of_keys, last);
       // to_next is the distance from a key to the key to prefetch, which has the same place in a later run.
       const std::uintptr_t to_next =

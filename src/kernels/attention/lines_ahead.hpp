@@ -31,6 +31,7 @@ struct RowRun {
   std::ptrdiff_t stride;
   std::size_t dim;
   std::uintptr_t far = 0;  // if not 0, fetch_pages() prefetches to L2 what is this many bytes after the run
+  bool alone = false;      // one or two queries read this run alone, and prefetch nothing but the next one
 };
 inline constexpr std::size_t runs_per_block = rapt::attention_block / rapt::attention_page_unit;
 
@@ -58,8 +59,13 @@ RAPT_INNER inline bool rows_share_sets(const RowRun<E> &run) {
 
 // Lines are prefetched to one of these caches, `runs_ahead` runs before they are read.
 enum class Cache { l1, l2 };
-template <std::size_t queries>
-inline constexpr std::size_t runs_ahead = queries <= 4 ? 2 : 4;
+template <std::size_t queries, class E>
+RAPT_INNER inline std::size_t runs_ahead(const RowRun<E> &run) {
+  if constexpr (queries <= 2) {
+    if (run.alone) return 1;
+  }
+  return queries <= 4 ? 2 : 4;
+}
 
 // Returns the i-th run after `run`, or the last one.
 template <class E>
@@ -98,6 +104,7 @@ RAPT_INNER inline void fetch_pages(const RowRun<E> *run, const RowRun<E> *last) 
   if (run->far != 0) [[unlikely]]
     return fetch_far_lines(*run);
   if constexpr (queries > 4) return;
+  if (queries <= 2 && run->alone) return;
   constexpr std::ptrdiff_t page = 4096;
   constexpr std::uintptr_t line = 64;
   const RowRun<E> &of = *run_after(run, 6, last);
@@ -117,7 +124,7 @@ template <class E, std::size_t queries, Cache cache>
 class LinesAhead {
  public:
   LinesAhead(const RowRun<E> *run, const RowRun<E> *last)
-      : run_(run_after(run, runs_ahead<queries>, last)), last_(last) {
+      : run_(run_after(run, runs_ahead<queries>(*run), last)), last_(last) {
     begin();
   }
 
@@ -173,7 +180,7 @@ class RowsAhead {
   using Lines = LinesAhead<E, queries, Cache::l1>;
 
   RowsAhead(const RowRun<E> *run, Lines &lines, std::size_t d) : lines_(lines) {
-    const RowRun<E> &of = *run_after(run, runs_ahead<queries>, lines.last());
+    const RowRun<E> &of = *run_after(run, runs_ahead<queries>(*run), lines.last());
     at_ = reinterpret_cast<std::uintptr_t>(of.first + d);
     stride_ = static_cast<std::uintptr_t>(of.stride) * sizeof(E);
     to_l2_ = rows_share_sets(of);

@@ -278,6 +278,13 @@ template <class A, std::size_t rows, class E>
       if ((j + i) % RowRun<E>::rows == 0) fetch_pages<rows>(keys + (j + i) / RowRun<E>::rows, last);
     }
   };
+  if constexpr (rows <= 2 && vectors == 2 && S::width == RowRun<E>::rows) {
+    if (keys->alone) {
+      for (; count - j >= S::width; j += S::width) {
+        transposed_scores<A, rows, 1>(queries, KeyRows<E, S::width>(keys, j), lines, dim, scores + j);
+      }
+    }
+  }
   for (; count - j >= together; j += together) {
     fetch(together);
     transposed_scores<A, rows, vectors>(queries, KeyRows<E, together>(keys, j), lines, dim, scores + j);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "call/attention_tile.hpp"
 #include "kernels/attention/lines_ahead.hpp"
@@ -18,7 +19,10 @@ class RunList {
   static constexpr std::size_t block = rapt::attention_block;
 
   explicit RunList(const AttentionTile &tile)
-      : tile_(tile), o_(tile.options()), far_(is_large() && rapt_fetches_far_ahead() ? 65536 : 0) {}
+      : tile_(tile),
+        o_(tile.options()),
+        far_(exceed(16) && rapt_fetches_far_ahead() ? 65536 : 0),
+        alone_(has_vectors_of_runs && !o_.packed_keys && exceed(48) && rapt_reads_in_order()) {}
 
   // Lists the runs of the chunk [from, chunk_end). Keys end at `end`.
   void begin_chunk(std::size_t from, std::size_t chunk_end, std::size_t end) {
@@ -47,10 +51,12 @@ class RunList {
   const Run *last() const { return last_; }
 
  private:
-  // Returns whether the keys and values of all heads are larger than 16 MB, a typical cache.
-  bool is_large() const {
+  static constexpr bool has_vectors_of_runs = std::is_same_v<KV, float> && simd<float>::width == Run::rows;
+
+  // Returns whether the keys and values of all heads are larger than so many MB, as a cache has.
+  bool exceed(std::size_t mb) const {
     const std::size_t tokens = tile_.kv_len() * o_.kv_heads * o_.batch;
-    return tokens * (o_.qk_dim + o_.v_dim) * sizeof(KV) > std::size_t{16} << 20;
+    return tokens * (o_.qk_dim + o_.v_dim) * sizeof(KV) > mb << 20;
   }
   Run *add_keys(Run *run, std::size_t first, std::size_t end) const {
     const std::ptrdiff_t stride =
@@ -59,13 +65,14 @@ class RunList {
       const std::size_t at = first + i < end ? first + i : end - 1;
       // Packed keys have another order, but occupy the same cache lines.
       const KV *const key = o_.packed_keys ? tile_.k<KV>(first) + i * o_.qk_dim : tile_.k<KV>(at);
-      *run++ = {key, stride, o_.qk_dim, far_};
+      *run++ = {key, stride, o_.qk_dim, far_, alone_};
     }
     return run;
   }
   Run *add_values(Run *run, std::size_t first, std::size_t end) const {
     for (std::size_t i = 0; i < block; i += Run::rows) {
-      *run++ = {tile_.v<KV>(first + i < end ? first + i : end - 1), o_.v_strides.token, o_.v_dim, far_};
+      *run++ = {tile_.v<KV>(first + i < end ? first + i : end - 1), o_.v_strides.token, o_.v_dim, far_,
+                alone_};
     }
     return run;
   }
@@ -73,6 +80,7 @@ class RunList {
   const AttentionTile &tile_;
   const rapt_attention_options &o_;
   std::uintptr_t far_;
+  bool alone_;
   const Run *next_ = nullptr, *last_ = nullptr;
   Run runs_[2 * runs_per_block * (rapt::attention_chunk / block + 1)];
 };

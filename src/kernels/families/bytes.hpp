@@ -2,6 +2,8 @@
 #pragma once
 
 #include "kernels/byte_dot.hpp"
+#include "kernels/byte_metric.hpp"
 
 #define RAPT_FAMILY_dot(kernel) kernel
+#define RAPT_FAMILY_metric(kernel) kernel
 #include "kernels/part.hpp"

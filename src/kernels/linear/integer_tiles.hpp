@@ -81,6 +81,9 @@ struct IntegerTiles : TileTraits {
       std::size_t inputs, bool first, Prefetch &fetch) {
     static_assert(blocks == 1);
     constexpr std::size_t vectors = vectors_of(rows);
+    if constexpr (Weights::bits == 2) {
+      if (terms.share_bytes()) return multiply_shared<Weights, rows>(tile, terms, inputs, first, fetch);
+    }
     for (std::size_t v = 0; v < block; v += vectors * S::width) {
       const typename Quads::X *x = tile.x;
       const std::uint8_t *codes = tile.w + Weights::words_of(v);
@@ -197,6 +200,37 @@ struct IntegerTiles : TileTraits {
       const std::uint8_t *const at = codes + Weights::words_of((first + j) * S::width);
       weights[j] = Quads::weights(Weights::template quad<Quads, q>(at, table));
     });
+  }
+
+  // Multiplies where scales and offsets share their bytes, and a group is a unit. The sums of a vector stay in
+  // registers.
+  template <class Weights, std::size_t rows>
+  RAPT_INNER static void multiply_shared(const TileOperands<typename Quads::X, std::uint8_t, float> &tile,
+                                         const IntegerTerms &terms, std::size_t inputs, bool first,
+                                         Prefetch &fetch) {
+    constexpr std::size_t vectors = vectors_of(rows);
+    for (std::size_t v = 0; v < block; v += vectors * S::width) {
+      const typename Quads::X *x = tile.x;
+      const std::uint8_t *codes = tile.w + Weights::words_of(v);
+      if (first) ScaledTerms::clear<rows, vectors>(v, tile.sums);
+      PassOfPrefetch<16> prefetch(fetch, inputs);
+      for (std::size_t k = 0, g = 0; k < inputs; k += Weights::inputs, ++g) {
+        const std::int32_t *const starts = terms.rows.starts + g * rows;
+        const float *const steps = terms.rows.steps + g * rows, *const x_sums = terms.rows.sums + g * rows;
+        prefetch.step(k);
+        terms.add_shared<rows, vectors>(
+            [&](std::size_t j, batch(&p)[rows]) RAPT_INNER {
+              typename Quads::Sums sum[rows][1];
+              unroll<rows>([&](std::size_t r) RAPT_INNER { sum[r][0] = Quads::start(starts[r]); });
+              add_units<Weights, 1, 0>(codes + Weights::words_of(j * S::width), x, terms.table, sum);
+              unroll<rows>([&](std::size_t r)
+                               RAPT_INNER { p[r] = Quads::numbers(sum[r][0]) * batch(steps[r]); });
+            },
+            g, v, tile.sums, [&](std::size_t r) RAPT_INNER { return batch(x_sums[r]) * batch(steps[r]); });
+        codes += Weights::bytes;
+        x += Weights::inputs * rows;
+      }
+    }
   }
 
   // Adds the sums of a group to the sums of the tile.

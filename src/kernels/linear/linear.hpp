@@ -47,11 +47,13 @@ class LinearLayer {
   void run(FewRows, const rapt::LinearTask &task) {
     const std::size_t end = task.first_output + task.outputs, passes = passes_over(task.rows);
     const std::size_t every = Ways::prefetched_every(task.rows);
+    const bool in_order = Ways::reads_in_order(task.rows);
     for (std::size_t n = task.first_output; n < end;) {
       const std::size_t blocks = Ways::blocks_together(task.rows, end - n);
       for (std::size_t k = 0; k < o_.in_features; k += group()) {
-        Prefetch next = blocks == 1 ? next_of_few(n, k + group(), end, passes) : Prefetch{};
+        Prefetch next = blocks == 1 && !in_order ? next_of_few(n, k + group(), end, passes) : Prefetch{};
         next.stride = every;
+        next.in_order = in_order;
         add_group(task, 0, n, blocks, k, inputs_from(k), sums_, next);
       }
       for (std::size_t b = 0; b < blocks; ++b, n += block) finish(task, n, sums_ + b * sums_length_);
@@ -150,8 +152,15 @@ class LinearLayer {
                                                  std::size_t inputs, A *sums, Prefetch &next) {
     weights_.use(output, blocks, k, inputs, task.rows, [&](auto kind, const auto *w, std::size_t to_next) {
       using Weights = decltype(kind);
+      const std::size_t outputs = blocks * block, left = o_.out_features - output;
       const auto operands = [&](std::size_t r, std::size_t height) {
-        return TileOperands{rows_.tile(row + r, height, k), w, sums + r * block, to_next, sums_length_};
+        return TileOperands{rows_.tile(row + r, height, k),
+                            w,
+                            sums + r * block,
+                            to_next,
+                            sums_length_,
+                            left < outputs ? left : outputs,
+                            call_.w_offsets ? call_.w_offsets + k : nullptr};
       };
       const typename Tiles::Mode mode;
       if constexpr (Tiles::blocks_of_one_row == 2) {
@@ -162,8 +171,9 @@ class LinearLayer {
         }
       }
       each_tile<Tiles>(task.rows, [&](std::size_t r, auto height) {
-        tiles_.template multiply<Weights, height, 1>(operands(r, height), weights_.terms(row + r, height, k),
-                                                     inputs, k == 0, next);
+        if constexpr (height <= Tiles::template most_rows_of<Weights>)
+          tiles_.template multiply<Weights, height, 1>(
+              operands(r, height), weights_.terms(row + r, height, k), inputs, k == 0, next);
       });
       guard_.note(mode);
     });

@@ -84,8 +84,8 @@ class NumberGroups {
         S::store(groups_.zero_numbers() + i, S::load(groups_.zeros() + i) + batch(code_magic));
     }
     const auto use_kind = [&](auto kind) RAPT_INNER {
-      const bool as_numbers =
-          LinearWays<NumberTiles<Codes>>::converts(rows) || groups_.weights().may_have_specials(output);
+      const bool as_numbers = rows > NumberTiles<Codes>::template most_rows_of<decltype(kind)> ||
+                              groups_.weights().may_have_specials(output);
       if (!as_numbers) return f(kind, codes, std::size_t{0});
       to_numbers<decltype(kind)>(codes, inputs);
       f(WeightsOf<float>{}, static_cast<const float *>(numbers_), std::size_t{0});

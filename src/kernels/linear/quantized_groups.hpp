@@ -3,6 +3,7 @@
 // of f16, one row took a third longer.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -48,6 +49,7 @@ class QuantizedGroups {
   Prefetch prefetch(std::size_t output, std::size_t input, std::size_t inputs, std::size_t passes) const {
     if (!o_.packed_w || output >= o_.out_features || inputs == 0) return {};
     const std::size_t bytes = weights_.codes_before(inputs + weights_.unit().inputs - 1);
+    if (passes > 1 && weights_.bits() == 4 && !weights_.has_steps()) fetch_numbers(output, input, inputs);
     return {reinterpret_cast<const char *>(weights_.codes(output, input)), (bytes / passes + 63) / 64 * 64};
   }
 
@@ -88,13 +90,26 @@ class QuantizedGroups {
   }
 
  private:
+  // Prefetches scales and offsets, which are a ninth of the bytes of codes of 4 bits. Each pass reads lines with others
+  // between, so that the CPU does not. On AVX2, 2 rows from memory take .72 to .97 of the time, 4 rows .83 to .99. One
+  // pass, codes of 8 bits and steps gain nothing.
+  void fetch_numbers(std::size_t output, std::size_t input, std::size_t inputs) const {
+    const std::size_t g = weights_.group_of(input), end = weights_.group_of(input + inputs - 1) + 1;
+    const auto fetch = [](const char *at, const char *last) {
+      for (; at < last; at += 64) __builtin_prefetch(at, 0, 2);
+    };
+    if (weights_.has_scales()) fetch(weights_.packed_scales(output, g), weights_.packed_scales(output, end));
+    if (weights_.has_offsets())
+      fetch(weights_.packed_offsets(output, g), weights_.packed_offsets(output, end));
+  }
   // A call begins with a step's first group, because parts of rows are multiples of 256 inputs.
   void find_steps(std::size_t output, std::size_t g) {
     using Integers = GroupNumbers::Integers;
     const bool shared = weights_.shares_bytes();
     const auto numbers = [&](const char *first, const char *steps, Integers integers) {
       return GroupNumbers{first, RAPT_I8, reinterpret_cast<const rapt::F16 *>(steps),
-                          weights_.groups_of_step(), shared ? integers : Integers::bytes};
+                          static_cast<unsigned>(std::countr_zero(weights_.groups_of_step())),
+                          shared ? integers : Integers::bytes};
     };
     terms_.scales = numbers(weights_.packed_scales(output, g), weights_.packed_scale_steps(output, g),
                             Integers::low_halves);

@@ -1,4 +1,4 @@
-// Finishes the sums of a block of outputs: output scales, bias, row scale, addend and type.
+// Finishes the sums of a block of outputs: output scales, bias, bias of a row, row scale, addend and type.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,7 @@ template <class A>
   const rapt_linear_options &o = call.options;
   const A *const output_scales = o.output_scales ? static_cast<const A *>(o.output_scales) + output : nullptr;
   const A *const bias = o.bias ? static_cast<const A *>(o.bias) + output : nullptr;
+  const A *const row_bias = static_cast<const A *>(call.row_bias);
   rapt::with_element<A>(o.y_type, [&](auto element) {
     using Y = typename decltype(element)::type;
     for (std::size_t r = 0; r < rows; ++r, sums += rapt::linear_block) {
@@ -28,6 +29,7 @@ template <class A>
         const std::size_t left = outputs - n;
         batch v = S::load(sums + n) + batch(A(0));
         if (output_scales) v = v * S::load_first(output_scales + n, left);
+        if (row_bias) v = v + batch(row_bias[first + r]);
         if (bias) v = v + S::load_first(bias + n, left);
         if (o.row_scales) v = v * scale;
         if (o.add) {

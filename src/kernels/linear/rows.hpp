@@ -58,6 +58,16 @@ class PackedRows {
       }
       return;
     }
+    if constexpr (std::is_same_v<X, A>) {
+      // Patches of a convolution, or a transposed matrix: the rows of a tile lie side by side.
+      if (o_.x_strides.row == 1 && !o_.x_rows && left >= height) {
+        for (std::size_t k = 0; k < o_.in_features; ++k) {
+          const A *const from = row[0] + o_.x_strides.column * static_cast<std::ptrdiff_t>(k);
+          __builtin_memcpy(to + k * height, from, height * sizeof(A));
+        }
+        return;
+      }
+    }
     for (std::size_t k = 0; k < o_.in_features; ++k) {
       const std::ptrdiff_t at = o_.x_strides.column * static_cast<std::ptrdiff_t>(k);
       for (std::size_t i = 0; i < height; ++i) to[k * height + i] = rapt::widened(row[i][at]);

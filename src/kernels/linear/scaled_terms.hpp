@@ -14,12 +14,12 @@
 namespace {
 
 // Points at scales or offsets, [groups][64] from the tile's first group on, or at nothing. Only packed ones may be
-// f16 or bf16. Those of type RAPT_I8 are integers times steps, [groups / groups_of_step][64]. Shared ones are [groups].
+// f16 or bf16. Those of type RAPT_I8 are integers times steps, [groups >> step_shift][64]. Shared ones are [groups].
 struct GroupNumbers {
   const void *first = nullptr;
   rapt_type type = RAPT_F32;
   const rapt::F16 *steps = nullptr;
-  std::size_t groups_of_step = 1;
+  unsigned step_shift = 0;  // of groups to steps; a division would take as long as some vectors
   enum class Integers { bytes, low_halves, high_halves } integers = Integers::bytes;
   rapt::ScaleOf scale_of = rapt::ScaleOf::d;
   bool are_shared = false;
@@ -32,7 +32,7 @@ struct GroupNumbers {
   RAPT_INNER void load(std::size_t group, std::size_t n, simd<float>::batch (&to)[vectors]) const {
     using S = simd<float>;
     if (steps) {
-      const rapt::F16 *const step = steps + group / groups_of_step * rapt::linear_block + n;
+      const rapt::F16 *const step = steps + (group >> step_shift) * rapt::linear_block + n;
       load_integers(group * rapt::linear_block + n, to);
       unroll<vectors>([&](std::size_t j) RAPT_INNER { to[j] = to[j] * S::load(step + j * S::width); });
       return;
@@ -129,6 +129,32 @@ struct ScaledTerms {
     });
   }
 
+  // Does it where scales and offsets share their bytes. load_products(j, p) sets p[r] to the sum of row r and vector j,
+  // so that a vector is done before the next one begins.
+  template <std::size_t rows, std::size_t vectors, class LoadProducts, class XSum>
+  RAPT_INNER void add_shared(LoadProducts load_products, std::size_t group, std::size_t n, float *sums,
+                             XSum x_sum) const {
+    using S = simd<float>;
+    using batch = typename S::batch;
+    const std::size_t step = (group >> scales.step_shift) * rapt::linear_block + n;
+    const auto *const bytes =
+        static_cast<const std::uint8_t *>(scales.first) + group * rapt::linear_block + n;
+    batch sum[rows];
+    unroll<rows>([&](std::size_t r) RAPT_INNER { sum[r] = x_sum(r); });
+    unroll<vectors>([&](std::size_t j) RAPT_INNER {
+      batch p[rows];
+      load_products(j, p);
+      const Words byte = S::load_words(bytes + j * S::width);
+      const batch scale = number(byte & Words(15)) * S::load(scales.steps + step + j * S::width),
+                  offset = number(byte >> 4) * S::load(offsets.steps + step + j * S::width);
+      unroll<rows>([&](std::size_t r) RAPT_INNER {
+        float *const to = sums + r * rapt::linear_block + n + j * S::width;
+        S::store(to, S::fma(sum[r], offset, S::fma(scale, p[r], S::load(to))));
+      });
+    });
+  }
+  bool share_bytes() const { return scales.integers == GroupNumbers::Integers::low_halves; }
+
   // Sets the sums of the vectors to 0.
   template <std::size_t rows, std::size_t vectors>
   RAPT_INNER static void clear(std::size_t n, float *sums) {
@@ -136,6 +162,13 @@ struct ScaledTerms {
     unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j) RAPT_INNER {
       S::store(sums + r * rapt::linear_block + n + j * S::width, typename S::batch(0.0f));
     });
+  }
+
+ private:
+  using Words = xsimd::batch<std::uint32_t, simd<float>::batch::arch_type>;
+  RAPT_INNER static simd<float>::batch number(Words word) {
+    return xsimd::to_float(
+        xsimd::bitwise_cast<xsimd::batch<std::int32_t, simd<float>::batch::arch_type>>(word));
   }
 };
 

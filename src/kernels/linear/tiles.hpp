@@ -56,6 +56,17 @@ struct PairsOfBf16 {
   static constexpr std::size_t inputs = 2;
 };
 
+// The weights of each input begin at the offset that the call has for it.
+template <class E>
+struct WeightsAtOffsets {
+  using Element = E;
+  static constexpr std::size_t inputs = 1;
+};
+template <class Weights>
+inline constexpr bool are_at_offsets = false;
+template <class E>
+inline constexpr bool are_at_offsets<WeightsAtOffsets<E>> = true;
+
 template <class E>
 struct RowsOfWeights {
   using Element = const E *;
@@ -75,9 +86,11 @@ constexpr std::size_t tile_vectors(std::size_t chains, std::size_t most = 8) {
 
 // Describes memory that tiles prefetch to L2 while they multiply, a line of every `stride` bytes. Each pass over a
 // group's inputs prefetches the next `bytes`, a few lines with every input whose number is a multiple of `every`.
+// `in_order` says that tiles read weights in the order of memory instead, and prefetch what follows to L1.
 struct Prefetch {
   const char *at = nullptr;
   std::size_t bytes = 0, stride = 64;
+  bool in_order = false;
 };
 template <std::size_t every = 4>
 class PassOfPrefetch {
@@ -102,17 +115,19 @@ class PassOfPrefetch {
 
 // Says where a tile's operands and sums are. x is [inputs][rows], and w is [inputs][64]. The sum of a row
 // and an output is at sums[row * 64 + output]. A tile of two blocks finds the second block's weights and
-// sums at these distances.
+// sums at these distances. Tiles may leave out sums of outputs from `outputs` on.
 template <class X, class W, class A>
 struct TileOperands {
   const X *x;
   const W *w;
   A *sums;
-  std::size_t to_next_weights = 0, to_next_sums = 0;
+  std::size_t to_next_weights = 0, to_next_sums = 0, outputs = rapt::linear_block;
+  const std::ptrdiff_t *offsets = nullptr;  // of WeightsAtOffsets, from w on
 };
 // clang 14 deduces the types of an aggregate only with a guide.
 template <class X, class W, class A>
-TileOperands(const X *, const W *, A *, std::size_t, std::size_t) -> TileOperands<X, W, A>;
+TileOperands(const X *, const W *, A *, std::size_t, std::size_t, std::size_t, const std::ptrdiff_t *)
+    -> TileOperands<X, W, A>;
 
 // Weights without scales add their sums of products as they are.
 struct NoTerms {};

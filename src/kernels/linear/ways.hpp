@@ -6,14 +6,18 @@
 //   GroupsInTurn  | of a block, a page of several groups in turn             | one row; f32 on AVX2
 //   BlocksInTurn  | a part of each block in turn, without prefetches         | one row; bf16 and i8 arithmetic on AVX-512
 //   FewRows       | of a block, from its first input to its last             | up to few_rows rows
+//     in order    | each part of a block once, by all passes over it         | up to 8 rows of float weights
 //   ManyRows      | a group of inputs of all blocks                          | others; all of AMX in bf16
 //
-// The first two are for CPUs that prefer their own prefetcher (machine/questions.hpp).
+// The first two are for CPUs that prefer their own prefetcher, and the fourth is for those that read weights in order
+// (machine/questions.hpp).
 //
 //   weights                              | are multiplied
 //   packed, of the type of the products  | where they are
-//   packed, of 16 bits, or codes         | where they are by few rows; by more, in scratch as numbers
+//   packed, of 16 bits                   | where they are by few rows; by more, in scratch as numbers
+//   codes in f32 arithmetic              | packed where they are by 4 rows; by more, in scratch as numbers
 //   plain                                | where they are by few rows, if tiles can; else transposed in scratch
+//   at offsets, of a convolution         | where they are
 //   codes in i8 arithmetic               | packed where they are; AMX and NEON's I8MM put them in order in scratch
 #pragma once
 
@@ -35,6 +39,9 @@ struct ManyRows {};
 struct TileTraits {
   // A tile has from least_rows to most_rows rows. Each class of tiles has its most_rows.
   static constexpr std::size_t least_rows = 1;
+  // Tiles of these weights have at most so many rows.
+  template <class Weights>
+  static constexpr std::size_t most_rows_of = 16;
   // A single row multiplies one block of outputs at a time, or two.
   static constexpr std::size_t blocks_of_one_row = 1;
   // How many groups, or bytes of each block, a single row reads in turn. 1 and 0: it has no such way.
@@ -45,6 +52,10 @@ struct TileTraits {
   static constexpr bool converts_weights = true;
   // Whether few rows multiply plain weights, whose inputs are contiguous, where they are.
   static constexpr bool takes_plain_weights = false;
+  // Whether tiles multiply weights at offsets (LinearCall).
+  static constexpr bool takes_offsets = false;
+  // Whether few rows can read packed weights in the order of memory.
+  static constexpr bool reads_in_order = false;
   // Whether a task of any length is one part.
   static constexpr bool takes_whole_tasks = false;
   // Whether tasks of the same rows are computed together, so that rows pass once for more outputs. Weights of the
@@ -111,6 +122,12 @@ struct LinearWays {
     constexpr std::size_t most = Tiles::most_inputs_of_only_group;
     if constexpr (most > 0) return inputs <= most ? most : Tiles::group;
     return Tiles::group;
+  }
+
+  // Returns whether few rows read weights in the order of memory, each part of a block once. With a second tile of six
+  // rows, whose products wait for no memory, it took 1.25 of the time. Weights in scratch are read so too.
+  static bool reads_in_order(std::size_t rows) {
+    return Tiles::reads_in_order && rows <= 8 && rapt_reads_in_order();
   }
 
   // Returns how many blocks few rows multiply together, of those that `outputs` outputs fill.

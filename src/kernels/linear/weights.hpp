@@ -34,6 +34,9 @@ class WeightGroups {
   template <class F>
   RAPT_INNER void use(std::size_t output, std::size_t blocks, std::size_t input, std::size_t inputs,
                       std::size_t rows, F f) {
+    if constexpr (Tiles::takes_offsets && std::is_same_v<E, A>) {
+      if (call_.w_offsets) return f(WeightsAtOffsets<E>{}, static_cast<const E *>(call_.w) + output, block);
+    }
     if (o_.packed_w) {
       const E *const packed = this->packed(output, input);
       const std::size_t to_next = rapt::packed_block_length<E>(o_.in_features);

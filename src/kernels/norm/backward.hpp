@@ -1,5 +1,5 @@
-// Computes the gradients of rms_norm and layer_norm: the sums of each row again, and a pass that writes dx and adds to
-// the gradients of weight and bias.
+// Computes the gradients of rms_norm and layer_norm: the sums of each row again, unless the call has its statistics, and a
+// pass that writes dx and adds to the gradients of weight and bias.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +39,9 @@ template <class A, class W>
   const A eps = static_cast<A>(o.eps);
   const Columns<A> columns(o.cols);
   A *const dweight = static_cast<A *>(o.dweight);
+  const A *rstd = static_cast<const A *>(o.rstd);
   each_gradient_row<A>(call, [&](const A *x, const A *dy, A *dx) RAPT_INNER {
-    const A r = inverse_root(columns.mean(sum_of_squares(x, o.cols)), eps);
+    const A r = rstd ? *rstd++ : inverse_root(columns.mean(sum_of_squares(x, o.cols)), eps);
     const A c = sum_of_terms<A>(o.cols, [&](auto part, std::size_t i) RAPT_INNER {
       return Factors<batch>{part.keep(weights.times(part, i, part.load(dy + i))), part.load(x + i)};
     });
@@ -63,8 +64,11 @@ template <class A, class W>
   const Columns<A> columns(o.cols);
   A *const dweight = static_cast<A *>(o.dweight), *const dbias = static_cast<A *>(o.dbias);
   const batch one(A(1));
+  const A *rstd = static_cast<const A *>(o.rstd), *mean = static_cast<const A *>(o.mean),
+          *mean_rest = static_cast<const A *>(o.mean_rest);
   each_gradient_row<A>(call, [&](const A *x, const A *dy, A *dx) RAPT_INNER {
-    const Normals<A> normals(x, o.cols, eps, columns);
+    const Normals<A> normals = rstd ? Normals<A>(*mean++, mean_rest ? *mean_rest++ : A(0), *rstd++)
+                                    : Normals<A>(x, o.cols, eps, columns);
     const auto g = [&](auto part, std::size_t i)
                        RAPT_INNER { return part.keep(weights.times(part, i, part.load(dy + i))); };
     const auto h = [&](auto part, std::size_t i)

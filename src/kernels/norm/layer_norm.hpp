@@ -26,6 +26,8 @@ class Normals {
   using batch = typename S::batch;
 
  public:
+  A mean, mean_rest, rstd;  // c, l + m and r
+
   template <class E>
   RAPT_INNER Normals(const E *x, std::size_t n, A eps, const Columns<A> &columns) {
     const batch one(A(1));
@@ -35,8 +37,7 @@ class Normals {
       return Factors<batch>{part.keep(part.load(x + i) - first), one};
     }));
     const A c = p + a, l = (p - c) + a;
-    center_ = batch(c);
-    const batch rest(l), center = center_;
+    const batch rest(l), center(c);
     A sums[2];
     sums_of_terms(
         n,
@@ -46,9 +47,10 @@ class Normals {
         },
         sums);
     const A m = columns.mean(sums[0]), r = inverse_root(fused(-m, m, columns.mean(sums[1])), eps);
-    root_ = batch(r);
-    shift_ = batch((l + m) * r);
+    *this = Normals(c, l + m, r);
   }
+  RAPT_INNER Normals(A mean, A mean_rest, A rstd)
+      : mean(mean), mean_rest(mean_rest), rstd(rstd), center_(mean), root_(rstd), shift_(mean_rest * rstd) {}
   RAPT_INNER batch root() const { return root_; }
   // Returns h.
   RAPT_INNER batch of(batch x) const { return S::fms(x - center_, root_, shift_); }
@@ -66,19 +68,25 @@ template <class E, bool has_bias, class W>
   const A eps = static_cast<A>(call.options.eps);
   const Columns<A> columns(cols);
   const E *bias = static_cast<const E *>(call.options.bias);
-  each_norm_row<E>(call, [&](const E *x, E *y, const Writing<E> &writing) RAPT_INNER {
-    const Normals<A> normals(x, cols, eps, columns);
-    write_row(y, cols, writing, [&](auto part, std::size_t i) RAPT_INNER {
-      const batch h = normals.of(part.load(x + i));
-      if constexpr (!has_bias) {
-        return weights.times(part, i, h);
-      } else if constexpr (W::is_given) {
-        return S::fma(h, weights.template load<batch>(part, i), part.load(bias + i));
-      } else {
-        return h + part.load(bias + i);
-      }
-    });
-  });
+  A *rstd = static_cast<A *>(call.options.rstd), *mean = static_cast<A *>(call.options.mean),
+    *mean_rest = static_cast<A *>(call.options.mean_rest);
+  const auto normals_of = [&](const E *x) RAPT_INNER { return Normals<A>(x, cols, eps, columns); };
+  each_norm_row<E>(call, normals_of,
+                   [&](const E *x, E *y, const Writing<E> &writing, const Normals<A> &normals) RAPT_INNER {
+                     if (rstd) *rstd++ = normals.rstd;
+                     if (mean) *mean++ = normals.mean;
+                     if (mean_rest) *mean_rest++ = normals.mean_rest;
+                     write_row(y, cols, writing, [&](auto part, std::size_t i) RAPT_INNER {
+                       const batch h = normals.of(part.load(x + i));
+                       if constexpr (!has_bias) {
+                         return weights.times(part, i, h);
+                       } else if constexpr (W::is_given) {
+                         return S::fma(h, weights.template load<batch>(part, i), part.load(bias + i));
+                       } else {
+                         return h + part.load(bias + i);
+                       }
+                     });
+                   });
 }
 
 template <class E>

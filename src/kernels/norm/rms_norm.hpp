@@ -17,8 +17,12 @@ template <class E, class W>
   const std::size_t cols = call.options.cols;
   const A eps = static_cast<A>(call.options.eps);
   const Columns<A> columns(cols);
-  each_norm_row<E>(call, [&](const E *x, E *y, const Writing<E> &writing) RAPT_INNER {
-    const batch root(inverse_root(columns.mean(sum_of_squares(x, cols)), eps));
+  A *rstd = static_cast<A *>(call.options.rstd);
+  const auto root_of = [&](const E *x)
+                           RAPT_INNER { return inverse_root(columns.mean(sum_of_squares(x, cols)), eps); };
+  each_norm_row<E>(call, root_of, [&](const E *x, E *y, const Writing<E> &writing, A of_row) RAPT_INNER {
+    if (rstd) *rstd++ = of_row;
+    const batch root(of_row);
     write_row(y, cols, writing, [&](auto part, std::size_t i) RAPT_INNER {
       return weights.times(part, i, part.load(x + i) * root);
     });

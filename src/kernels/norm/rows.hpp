@@ -27,25 +27,51 @@ struct Writing {
   const E *ahead;
 };
 
-// Calls f(x, y, writing) for each row. x is the row to normalise. While a row is written past the caches, a later row is
-// fetched. Short rows look further ahead.
-template <class E, class F>
-RAPT_INNER inline void each_norm_row(const rapt::NormCall &call, const F &f) {
+// Calls write(x, y, writing, measure(x)) for each row. x is the row to normalise. While a row is written past the
+// caches, a later row is fetched. Short rows look further ahead.
+template <class E, class Measure, class Write>
+RAPT_INNER inline void each_norm_row(const rapt::NormCall &call, const Measure &measure, const Write &write) {
   const rapt_norm_options &o = call.options;
+  if (o.rows == 0) return;
   const E *x = static_cast<const E *>(call.x);
   E *y = static_cast<E *>(call.y), *residual = static_cast<E *>(o.residual);
   const bool streams = goes_past_caches(x, y, o.rows * o.cols);
   const std::size_t rows_ahead = 1 + 1024 / sizeof(E) / o.cols;
   const std::ptrdiff_t step =
       static_cast<std::ptrdiff_t>(rows_ahead) * (residual ? o.residual_stride : o.x_stride);
-  for (std::size_t r = 0; r < o.rows; ++r, x += o.x_stride, y += o.y_stride) {
+  const auto next_row = [&]() RAPT_INNER {
     const E *row = x;
     if (residual) {
       add_to_residual(x, residual, o.cols);
       row = residual;
       residual += o.residual_stride;
     }
-    f(row, y, Writing<E>{streams, r + rows_ahead < o.rows ? row + step : row});
+    x += o.x_stride;
+    return row;
+  };
+  // A short row is measured before the row before it is written, so that no product waits for a root: rms_norm of 128
+  // columns takes .93 of the time on AVX-512 and .85 on AVX2, of 768 columns .82 and .83 (Zen 5).
+  const bool early = o.cols <= 1024;
+  const E *row = next_row();
+  auto measured = measure(row);
+  for (std::size_t r = 0;;) {
+    const Writing<E> writing{streams, r + rows_ahead < o.rows ? row + step : row};
+    const bool last = ++r == o.rows;
+    const E *next = row;
+    auto of_next = measured;
+    if (early && !last) {
+      next = next_row();
+      of_next = measure(next);
+    }
+    write(row, y, writing, measured);
+    if (last) break;
+    if (!early) {
+      next = next_row();
+      of_next = measure(next);
+    }
+    row = next;
+    measured = of_next;
+    y += o.y_stride;
   }
   if (streams) simd<rapt::Arithmetic<E>>::end_streaming();
 }

@@ -86,7 +86,7 @@ class SoftmaxCall {
     const ExpParts<A> exp(k);
     if (row.subtract) [[unlikely]]
       return sum_by_subtraction<to>(row, scores, n, e, ahead);
-    const RowExp<A, false> exponential(exp, row.max, row.max_n, depth);
+    const MaskedExp<A> exponential(exp, row.max, row.max_n, depth);
     return sum_of<A>(n, row_terms<to>(exponential, scores, e, ahead));
   }
   // Does the work of sum_exponentials() for a row with `narrow` set, whose exponentials are all normal.
@@ -173,7 +173,7 @@ class SoftmaxCall {
       const A n_before = max_n;
       max_n = std::fma(reference, k.log2_e, C::round_magic) - C::round_magic;
       if (i > 0 && max_n != n_before) sum.scale(inverse_power_of_two(max_n - n_before));
-      const RowExp<A, false> exponential(exp, reference, max_n, depth);
+      const MaskedExp<A> exponential(exp, reference, max_n, depth);
       const auto *ahead = end < n ? scores.address(section) : scores.address(0);
       add_terms(sum, i, end, row_terms<Store::none, A>(exponential, scores, nullptr, ahead));
     }

@@ -121,10 +121,10 @@ struct ExpParts {
 //   avx2    | the same, 4 vectors in lockstep                  | .379
 //   avx2    | converted to integers, overflow and NaN too      | .346
 //   avx2    | this one, a fused operation with the power       | .285; .400 if some overflow
-template <class A>
+template <class A, class Contract = rapt::ExpContract<A>>
 struct Exp : ExpParts<A> {
   using S = simd<A>;
-  using C = rapt::ExpContract<A>;
+  using C = Contract;
   using batch = typename S::batch;
   using mask = typename S::mask;
 
@@ -137,6 +137,7 @@ struct Exp : ExpParts<A> {
       ((~Bits{0} << C::mantissa_bits) | ((Bits{1} << (C::mantissa_bits - 1)) - (Bits{1} << exponent_bits)));
 
   RAPT_INNER Exp() : ExpParts<A>(exp_constants<A>(1.0)) {}
+  RAPT_INNER explicit Exp(const ExpConstants<A> &k) : ExpParts<A>(k) {}
 
   template <std::size_t registers>
   RAPT_INNER void operator()(batch (&v)[registers]) const {

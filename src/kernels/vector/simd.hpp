@@ -103,8 +103,9 @@ concept SimdArithmetic = requires(V a, V b, V c) {
   { S::fnma(a, b, c) } -> std::same_as<V>;
   // Returns a * b - c, rounded only once.
   { S::fms(a, b, c) } -> std::same_as<V>;
-  // Returns the correctly rounded quotient.
+  // Return the correctly rounded quotient and square root.
   { S::divide(a, b) } -> std::same_as<V>;
+  { S::square_root(a) } -> std::same_as<V>;
   { S::abs(a) } -> std::same_as<V>;
   // Returns a with the sign bit of b. The sign bit of a must be 0.
   { S::with_sign(a, b) } -> std::same_as<V>;
@@ -255,6 +256,13 @@ concept JoinsHalves = requires(V a, V b, V (&vectors)[S::width / 2], V (*op)(V, 
   { S::fold_each_half(vectors, op) } -> std::same_as<V>;
 };
 
+// Gives the bits of numbers as unsigned integers, which have the operators +, -, &, | and >>, and numbers of such bits.
+template <class S, class V = typename S::batch>
+concept HasBits = requires(V v) {
+  { S::number(S::bits(v) >> 1) } -> std::same_as<V>;
+  { S::number((S::bits(v) & S::bits(v)) + S::bits(v)) } -> std::same_as<V>;
+};
+
 template <class S>
 concept Simd = requires {
   requires SimdTypes<S> && SimdChoices<S>;
@@ -262,7 +270,7 @@ concept Simd = requires {
   requires !S::aligns_dot || LoadsLast<S>;
   requires SimdArithmetic<S>;
   requires SimdMasks<S>;
-  requires SimdBits<S> && TestsBits<S>;
+  requires SimdBits<S> && TestsBits<S> && HasBits<S>;
   requires ScalesByPower<S> || TestsMagnitude<S>;
   requires SimdFolds<S>;
   requires HandlesPairs<S> && TestsIntegers<S>;

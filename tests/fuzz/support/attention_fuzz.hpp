@@ -29,7 +29,8 @@ class AttentionFuzz {
     mask_at,
     offsets_at,
     options_at,
-    kv_scales_at
+    kv_scales_at,
+    starts_at
   };
 
   struct Size {
@@ -144,6 +145,30 @@ class AttentionFuzz {
     for (std::size_t i = 0; i < elements; ++i) mask[i] = input_.byte() % 3;
     o_.mask = mask;
     o_.mask_strides = {RAPT_REPEAT, RAPT_REPEAT, static_cast<std::ptrdiff_t>(o_.kv_len)};
+  }
+  // Draws the first keys and the first queries of sequences, or one that is wrong. It is drawn last, because the corpus
+  // depends on the order, and only for a call that is right without it.
+  void choose_starts() {
+    if (rules_.must_fail != 0) return;
+    auto *const starts =
+        reinterpret_cast<std::int32_t *>(memory().place(starts_at, 2 * o_.batch * 4, placement_, 0));
+    const std::size_t unit = o_.packed_keys ? 64 : o_.block_table ? 16 : 1;
+    const bool of_keys = input_.one_in(3) && !o_.kv_offsets, of_queries = input_.one_in(4) && !o_.q_offsets;
+    for (std::size_t b = 0; b < o_.batch; ++b) {
+      const std::size_t keys = o_.kv_lengths ? static_cast<std::size_t>(o_.kv_lengths[b]) : o_.kv_len;
+      starts[b] = static_cast<std::int32_t>(input_.below(keys / unit + 1) * unit);
+      starts[o_.batch + b] = static_cast<std::int32_t>(input_.below(o_.q_len + 1));
+    }
+    if (of_keys) o_.kv_starts = starts;
+    if (of_queries) o_.q_starts = starts + o_.batch;
+    if (!input_.one_in(16)) return;
+    if (of_keys && input_.one_in(2)) {
+      starts[0] = input_.one_in(2) ? -1 : static_cast<std::int32_t>(o_.kv_len) + 1;
+      return must_fail(RAPT_BAD_KV_STARTS);
+    }
+    if (!of_queries) return;
+    starts[o_.batch] = input_.one_in(2) ? -1 : static_cast<std::int32_t>(o_.q_len) + 1;
+    must_fail(RAPT_BAD_Q_STARTS);
   }
   void choose_query_scales(const T *numbers) {
     o_.query_scales = numbers;
