@@ -1,8 +1,15 @@
 #!/usr/bin/env bash
-# run.sh WORK_DIR [CMAKE_ARGUMENTS]: makes a source distribution, builds the wheel from it alone, installs it into a fresh virtual
-# environment, and runs the tests of Python against it. install.sh has the other ways to install.
+# run.sh [--full] WORK_DIR [CMAKE_ARGUMENTS]: makes a source distribution, builds the wheel from it alone, installs it into a fresh
+# virtual environment, and runs tests of Python against it: those that see the package, or all of them by --full. (source.sh runs
+# all over the sources.) install.sh has the other ways to install.
 set -euo pipefail
 tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+files=(test_attention.py test_command.py test_library.py test_linear.py test_messages.py test_readme.py test_torch.py
+  test_types.py test_wheel.py)
+if [[ $1 == --full ]]; then
+  files=(.)
+  shift
+fi
 work_dir=$(mkdir -p "$1" && cd "$1" && pwd)
 export PYTHONDONTWRITEBYTECODE=1 PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 unset PYTHONPATH RAPT_LIBRARY RAPT_ISA
@@ -25,5 +32,5 @@ mv "$work_dir/rapt-new" "$work_dir/rapt"
 "$work_dir/environment/bin/pip" install --no-deps "$work_dir"/wheel/rapt-*.whl
 cd "$tests"
 RAPT_WHEEL=$(echo "$work_dir"/wheel/rapt-*.whl) PATH=$work_dir/environment/bin:$PATH \
-  "$work_dir/environment/bin/python" -m pytest -p no:cacheprovider -rs .
+  "$work_dir/environment/bin/python" -m pytest -p no:cacheprovider -rs "${files[@]}"
 "$tests/install.sh" "$archive" "$work_dir/install"

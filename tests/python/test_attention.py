@@ -147,6 +147,52 @@ def test_sequences_of_different_lengths(random: Random) -> None:
         assert np.array_equal(together[:, part], alone[0]) and np.array_equal(lse[:, part], alone[1])
 
 
+@pytest.mark.parametrize("options", [
+    {"causal": True}, {"causal": "top_left", "window_left": 7}, {}, {"causal_offset": 0, "alibi_slopes": [1.0, 0.5, 0.3, 0.1]},
+    {"causal": True, "window_chunk": 5, "sinks": [0.5, 1.0, -2.0, 0.0]}, {"causal": True, "bias": True}, {"mask": True},
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_prompts_with_left_padding(random: Random, dtype: npt.DTypeLike, options: dict[str, Any]) -> None:
+    starts, sinks = [4, 0, 70], options.get("sinks", [-np.inf] * 4)
+    q, k, v = tensors(random, batch=3, q_len=70, kv_len=70, dtype=dtype)
+    options = dict(options)
+    if options.get("bias"):
+        options["bias"] = random.normal(size=(70, 70))
+    if options.get("mask"):
+        options["mask"] = random.random((4, 70, 70)) < 0.8
+    for b, start in enumerate(starts):  # what nothing may read
+        q[b, :, :start] = k[b, :, :start] = v[b, :, :start] = np.nan
+    padding = {"kv_starts": starts, "q_starts": None if options.get("causal") else starts}
+    out, lse = rapt.attention(q, k, v, return_lse=True, **options, **padding)
+    dout = np.ones_like(out)
+    gradients = rapt.attention_backward(q, k, v, out, dout, lse, **options, **padding)
+    for b, start in enumerate(starts):
+        assert not out[b, :, :start].any()
+        assert (lse[b, :, :start] == np.reshape(sinks, (4, 1)).astype(lse.dtype)).all()
+        assert not any(x[b, :, :start].any() for x in gradients[:3])
+        part = {name: x[..., start:, start:] if name in ("bias", "mask") else x for name, x in options.items()}
+        tokens = q[b, :, start:], k[b, :, start:], v[b, :, start:]
+        alone = rapt.attention(*tokens, return_lse=True, **part)
+        assert np.array_equal(out[b, :, start:], alone[0]) and np.array_equal(lse[b, :, start:], alone[1])
+        if start < 70:
+            of_alone = rapt.attention_backward(*tokens, alone[0], dout[b, :, start:], alone[1], **part)
+            assert all(np.array_equal(x[b, :, start:], y) for x, y in zip(gradients[:3], of_alone[:3]))
+
+
+def test_left_padding_of_pages_and_packed_keys(random: Random) -> None:
+    q, k, v = tensors(random, batch=2, q_len=3, kv_len=192)
+    starts, pages = [64, 128], [
+        np.ascontiguousarray(x.reshape(2, 2, 12, 16, 16).swapaxes(1, 2)).reshape(24, 2, 16, 16) for x in (k, v)
+    ]
+    expected = [rapt.attention(q[b], k[b, :, n:], v[b, :, n:], causal=True) for b, n in enumerate(starts)]
+    packed = rapt.attention(q, rapt.pack_keys(k), v, packed_keys=True, kv_starts=starts, causal=True)
+    assert np.array_equal(packed, expected)
+    table = np.arange(24).reshape(2, 12)
+    table[0, :4] = table[1, :8] = -1  # nothing reads the pages of padding
+    assert np.array_equal(rapt.attention(q, *pages, block_table=table, kv_starts=starts, causal=True), expected)
+    assert np.array_equal(rapt.attention(q, k, v, kv_starts=starts, causal=True, threads=2), expected)
+
+
 def test_pages(random: Random) -> None:
     q, k, v = tensors(random, batch=1, kv_len=64)
     order = random.permutation(4)
@@ -529,7 +575,7 @@ def dimensions(*shapes: tuple[str, int]) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("change", [-1, 1])
 @pytest.mark.parametrize("name, axis", dimensions(
     ("q", 4), ("k", 4), ("v", 3), ("out", 4), ("mask", 4), ("bias", 4), ("query_scales", 3), ("sinks", 1),
-    ("alibi_slopes", 1), ("kv_lengths", 1)))  # fmt: skip
+    ("alibi_slopes", 1), ("kv_lengths", 1), ("kv_starts", 1), ("q_starts", 1)))  # fmt: skip
 def test_one_index_more_or_less(random: Random, name: str, axis: int, change: int) -> None:
     q, k, v = tensors(random, batch=3, q_heads=6, kv_heads=3)
     arguments: dict[str, Any] = {
@@ -543,6 +589,8 @@ def test_one_index_more_or_less(random: Random, name: str, axis: int, change: in
         "sinks": np.ones(6),
         "alibi_slopes": np.ones(6),
         "kv_lengths": np.full(3, 20),
+        "kv_starts": np.full(3, 2),
+        "q_starts": np.full(3, 1),
     }
     rapt.attention(**arguments)
     pad = [(0, int(i == axis)) for i in range(arguments[name].ndim)]

@@ -215,6 +215,39 @@ def test_numbers_of_the_gguf_package(random: Random, type: str) -> None:
     np.testing.assert_array_equal(found, gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType[type]))
 
 
+@pytest.mark.parametrize("out_type", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("type", DECODERS)
+def test_numbers_of_rows(random: Random, on_each_level: OnEachLevel, type: str, out_type: str) -> None:
+    """Those of packed blocks."""
+    blocks = file_of(random, type, 5)
+    expected = rapt.packed_rows(rapt.pack_blocks(blocks, type), range(5), out_type=out_type)
+    found = on_each_level(lambda: rapt.dequantize_rows(blocks, type, out_type=out_type))
+    assert found.tobytes() == expected.tobytes() and len(np.unique(found)) > 30
+    of = _library.BLOCKS[type]
+    again = rapt.dequantize_rows(blocks[::-1], type, in_features=512, group=of.group, out_type=out_type)
+    assert again.tobytes() == np.ascontiguousarray(expected[::-1]).tobytes()
+    assert rapt.dequantize_rows(blocks[:0], type).shape == (0, 512)
+
+
+def test_rows_that_are_none() -> None:
+    blocks = np.zeros((2, 34), np.uint8)
+    for change, error in {
+        "scales=np.ones((2, 1), F32)": "scales is for integers: blocks of Q8_0 have their scales in them",
+        "zeros=np.ones((2, 1), int)": "zeros is for integers",
+        "offsets=np.ones((2, 1), F32)": "offsets is for integers",
+        "codebook=np.ones(16, F32)": "codebook is for integers",
+        "in_features=31": "not that of 31 inputs",
+        "group=16": "group is 16: 32 inputs share a scale in blocks of Q8_0",
+        "q=blocks[:, 1:]": "q has the shape (2, 33): a block of Q8_0 has 34 bytes",
+    }.items():
+        name, value = change.split("=", 1)
+        arguments = {"q": blocks, "type": "Q8_0", name: eval(value, {"np": np, "F32": F32, "blocks": blocks})}
+        with pytest.raises(ValueError, match=re.escape(error)):
+            rapt.dequantize_rows(**arguments)
+    with pytest.raises(TypeError, match="q has elements of int8, not uint8"):
+        rapt.dequantize_rows(blocks.view(np.int8), "Q8_0")
+
+
 @pytest.mark.parametrize("in_i8", [False, True])
 @pytest.mark.parametrize("type", DECODERS)
 def test_bits(random: Random, on_each_level: OnEachLevel, type: str, in_i8: bool) -> None:

@@ -56,6 +56,9 @@ def expect(result: Any, expected: Any) -> None:
         ((COLUMN <= ROW + 3) & (ROW + 3 - 2 <= COLUMN), {"causal_offset": 3, "window_left": 2 + 1}),
         # ONNX's is_causal with nonpad_kv_seqlen: j <= i + nonpad_kv_seqlen - queries
         ((COLUMN <= ROW + 7 - QUERIES) & (COLUMN < 7), {"causal": True, "kv_lengths": [7]}),
+        # transformers' attention_mask of [0, 0, 0, 1, ...], a causal model with a cache: the mask joins causality
+        (BOTTOM_RIGHT & (COLUMN >= 3), {"causal": True, "kv_starts": [3]}),
+        ((COLUMN >= 3) & (ROW >= 2), {"kv_starts": [3], "q_starts": [2]}),
         # of fewer keys than queries, the first rows see nothing and are 0
         ((COLUMN <= ROW + 3 - QUERIES) & (COLUMN < 3), {"causal": True, "kv_lengths": [3]}),
     ],
@@ -238,6 +241,18 @@ def test_activations() -> None:
     # FlashInfer's silu_and_mul and ggml_swiglu: the first half is the gate
     expect(rapt.gated(x[:, :8], x[:, 8:]), silu[:, :8] * x[:, 8:])
     assert np.isnan(rapt.silu(np.array([-np.inf]))).all() and np.isnan(rapt.gelu(np.array([-np.inf]))).all()
+
+
+def test_elementwise_functions() -> None:
+    x, y, z = RNG.normal(size=(3, 4, 8))
+    assert np.array_equal(rapt.add(x, y, alpha=0.3), x + 0.3 * y)
+    assert np.array_equal(rapt.addcmul(x, y, z, value=0.3), x + 0.3 * y * z)
+    expect(rapt.celu(x, 0.7), np.maximum(x, 0) + np.minimum(0, 0.7 * np.expm1(x / 0.7)))
+    expect(rapt.softplus(x, 2.0, 1.0), np.where(2 * x > 1, x, np.log1p(np.exp(2 * x)) / 2))
+    expect(rapt.hardswish(x), x * np.clip(x + 3, 0, 6) / 6)
+    result = rapt.sigmoid(x)
+    expect(rapt.sigmoid_backward(result, y), y * (1 - result) * result)
+    assert rapt.relu_backward(np.zeros(1), 1.0)[0] == 0 and rapt.clamp_backward(np.zeros(1), 1.0, 0)[0] == 1
 
 
 def test_argmax_of_equal_elements_is_the_first() -> None:

@@ -91,7 +91,7 @@ def dequantize(**change: Any) -> Any:
 
 
 SCORES = ["scale", "softcap", "query_scales", "alibi_slopes", "sinks", "bias", "mask", "causal", "causal_offset",
-          "window_left", "window_right", "window_chunk", "kv_lengths"]  # fmt: skip
+          "window_left", "window_right", "window_chunk", "kv_lengths", "kv_starts", "q_starts"]  # fmt: skip
 CALLS: dict[str, tuple[Call, list[str]]] = {
     "attention": (attention, ["q", "k", "v", *SCORES, "packed_keys", "return_lse", "out", "threads", "arithmetic", "out_type",
                               "k_scales", "scale_group"]),
@@ -109,7 +109,7 @@ CALLS: dict[str, tuple[Call, list[str]]] = {
     "unpack_weights": (lambda w=rapt.pack_weights(ones(3, 4)): rapt.unpack_weights(w), ["w"]),
     "unpack_quantized": (lambda w=rapt.pack_quantized(ones(3, 4, dtype=np.int8), "i8"): rapt.unpack_quantized(w), ["w"]),
     "pack_quantized": (pack_quantized, ["q", "type", "scales", "in_features", "scale_group", "zeros", "offsets", "codebook"]),
-    "pack_gptq": (pack_gptq, ["qweight", "qzeros", "scales", "g_idx", "v2"]),
+    "pack_gptq": (pack_gptq, ["qweight", "qzeros", "scales", "g_idx", "v2", "bits"]),
     "pack_awq": (pack_awq, ["qweight", "qzeros", "scales"]),
     "blocks": (blocks, ["x", "arithmetic", "x_group", "out_type"]),
     "pack_blocks": (lambda blocks=ones(3, 34, dtype=np.uint8), type="Q8_0": rapt.pack_blocks(blocks, type), ["blocks", "type"]),

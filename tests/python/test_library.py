@@ -18,9 +18,20 @@ ROOT = Path(__file__).resolve().parents[2]
 STRUCTS = {"rapt_softmax_options": _library.SoftmaxOptions, "rapt_attention_options": _library.AttentionOptions,
            "rapt_attention_gradients": _library.AttentionGradients, "rapt_gated_options": _library.GatedOptions,
            "rapt_linear_options": _library.LinearOptions, "rapt_rope_options": _library.RopeOptions,
+           "rapt_linear_batch_options": _library.LinearBatchOptions,
+           "rapt_embedding_bag_options": _library.EmbeddingBagOptions,
            "rapt_expert_options": _library.ExpertOptions, "rapt_expert_sum_options": _library.ExpertSumOptions,
            "rapt_rope_frequency_options": _library.RopeFrequencyOptions,
-           "rapt_norm_options": _library.NormOptions,
+           "rapt_norm_options": _library.NormOptions, "rapt_map_options": _library.MapOptions,
+           "rapt_reduce_options": _library.ReduceOptions,
+           "rapt_scan_options": _library.ScanOptions,
+           "rapt_cross_entropy_options": _library.CrossEntropyOptions,
+           "rapt_index_add_options": _library.IndexAddOptions,
+           "rapt_triangular_solve_options": _library.TriangularSolveOptions,
+           "rapt_causal_convolution_options": _library.CausalConvolutionOptions,
+           "rapt_search_options": _library.SearchOptions, "rapt_mean_pool_options": _library.MeanPoolOptions,
+           "rapt_normalize_options": _library.NormalizeOptions,
+           "rapt_convolution_options": _library.ConvolutionOptions,
            "rapt_norm_backward_options": _library.NormBackwardOptions}  # fmt: skip
 
 
@@ -48,18 +59,22 @@ def test_numbers_are_those_of_the_header(tmp_path: Path) -> None:
     """By the names of rapt.h: a name that it lacks does not compile."""
     numbers = {f"RAPT_BAD_{name}": status.value for name, status in Status.__members__.items()}
     numbers |= {
-        f"RAPT_{name}": getattr(_library, name) for name in ("F32", "F64", "F16", "BF16", "I8", "I4", "U4", "REPEAT")
+        f"RAPT_{name}": getattr(_library, name)
+        for name in ("F32", "F64", "F16", "BF16", "I8", "I4", "U4", "U8", "REPEAT")
     }
     numbers |= {f"RAPT_{name}": of.number for name, of in _library.BLOCKS.items()}
     kinds: dict[str, Mapping[Any, int]] = {
         "CAUSAL": _library.CAUSAL,
         "ARITHMETIC": _library.ARITHMETIC,
+        "METRIC": _library.METRIC,
         "ROPE": _rope.LAYOUTS,
         "ROPE_SCALING": _library.ROPE_TYPES,
     }
     for prefix, choices in kinds.items():
         numbers |= {f"RAPT_{prefix}_{name.upper()}": number for name, number in choices.items() if name}
     numbers |= {f"RAPT_{name.upper()}": number for name, number in _library.ACTIVATION.items()}
+    numbers |= {f"RAPT_MAP_{name.upper()}": map.number for name, map in _library.MAP.items()}
+    numbers["RAPT_MAX_DIMS"] = _library.MAX_DIMS
     numbers["RAPT_ROPE_SCALING_NONE"] = numbers.pop("RAPT_ROPE_SCALING_DEFAULT")
     assert len(numbers) > 50
     lines = printed(tmp_path, "".join(f'printf("%lld\\n", (long long){name});' for name in numbers))

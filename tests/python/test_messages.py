@@ -70,6 +70,9 @@ ATTENTION: list[tuple[Call, Status | None, str]] = [
      "arithmetic is 'i8', which only linear has: attention has 'f32' and 'bf16'"),
     (lambda f: f(kv_lengths=[3, -1]), Status.KV_LENGTHS, "kv_lengths[1] is -1, but sequence 1 has 21 keys"),
     (lambda f: f(kv_lengths=[22, 1]), Status.KV_LENGTHS, "kv_lengths[0] is 22, but sequence 0 has 21 keys"),
+    (lambda f: f(kv_starts=[0, -1]), Status.KV_STARTS, "kv_starts[1] is -1, but sequence 1 has 21 keys"),
+    (lambda f: f(kv_starts=[7, 4], kv_lengths=[6, 9]), Status.KV_STARTS, "kv_starts[0] is 7, but sequence 0 has 6 keys"),
+    (lambda f: f(q_starts=[0, 10]), Status.Q_STARTS, "q_starts[1] is 10, but sequence 1 has 9 queries"),
 ]  # fmt: skip
 ONLY_ATTENTION: list[tuple[Call, Status | None, str]] = [
     (lambda: attention(out_type="f64"), Status.TYPE, "out_type is 'f64' next to a q of float32: f64 goes only with f64"),
@@ -90,6 +93,16 @@ ONLY_ATTENTION: list[tuple[Call, Status | None, str]] = [
     (lambda: ragged(kv_lengths=[5, 2]), Status.KV_LENGTHS, "kv_lengths[0] is 5, but sequence 0 has 4 keys"),
     (lambda: attention(k=PAGES, v=PAGES, block_table=[[1, 2], [0, -3]]), Status.BLOCK_TABLE,
      "block_table[1, 1] is -3: no page has that number"),
+    (lambda: attention(k=PAGES, v=PAGES, block_table=[[-1, -2], [0, 1]], kv_starts=[16, 0]), Status.BLOCK_TABLE,
+     "block_table[0, 1] is -2: no page has that number"),
+    (lambda: attention(k=PAGES, v=PAGES, block_table=[[1, 2], [0, 3]], kv_starts=[16, 8]), Status.KV_STARTS,
+     "kv_starts[1] is 8, no multiple of 16: a sequence in pages begins at one"),
+    (lambda: attention(k=rapt.pack_keys(K), packed_keys=True, kv_starts=[0, 16]), Status.KV_STARTS,
+     "kv_starts[1] is 16, no multiple of 64: a sequence in packed keys begins at one"),
+    (lambda: ragged(kv_starts=[1, 1]), None,
+     "kv_starts and kv_offsets both say where sequences begin: only one of them may be given"),
+    (lambda: ragged(q_starts=[1, 1]), None,
+     "q_starts and q_offsets both say where queries begin: only one of them may be given"),
     (lambda: rapt.attention(Q[0], rapt.pack_keys(K[0]), K[0], packed_keys=True, q_offsets=[0, 9], kv_offsets=[0, 21]),
      Status.PACKED_KEYS, "packed_keys is True next to kv_offsets: packed keys of sequences end to end are not possible"),
     (lambda: of_size(2**60), Status.SIZE,
@@ -324,10 +337,10 @@ def test_ways_out() -> None:
             "a has elements of int64, which rapt lacks: np.asarray(a, ",
         ),
         (lambda: rapt.linear(W, np.ones((3, 32), bool)), "w has elements of bool, which rapt lacks: np.asarray(w, "),
-        (lambda: dequantize_rows(q, scales), "not one of i8, i4, u4: it comes after q and before scales"),
+        (lambda: dequantize_rows(q, scales), "not one of i8, i4, u4, u8: it comes after q and before scales"),
         (
             lambda: pack_quantized(q, scales),
-            "not one of i8, i4, u4, f8_e4m3, f8_e5m2: it comes after q and before scales",
+            "not one of i8, i4, u4, u8, f8_e4m3, f8_e5m2: it comes after q and before scales",
         ),
     ]
     for call, words in wrong:

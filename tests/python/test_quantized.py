@@ -17,10 +17,12 @@ F32 = np.float32
 
 def integers(random: Random, type: str, outputs: int, inputs: int) -> Any:
     """Integers, and the array that stores them."""
-    low, high = {"i8": (-128, 128), "i4": (-8, 8), "u4": (0, 16)}[type]
+    low, high = {"i8": (-128, 128), "i4": (-8, 8), "u4": (0, 16), "u8": (0, 256)}[type]
     q = random.integers(low, high, (outputs, inputs))
     if type == "i8":
         return q, q.astype(np.int8)
+    if type == "u8":
+        return q, q.astype(np.uint8)
     halves = np.concatenate([q & 15, np.full((outputs, inputs % 2), 9)], 1).astype(np.uint8)
     return q, halves[:, ::2] | halves[:, 1::2] << 4
 
@@ -63,13 +65,13 @@ def expected(
 
 @pytest.mark.parametrize("in_i8", [False, True])
 @pytest.mark.parametrize("group", [0, 16, 32])
-@pytest.mark.parametrize("type", ["i8", "i4", "u4"])
+@pytest.mark.parametrize("type", ["i8", "i4", "u4", "u8"])
 def test_bits(random: Random, on_each_level: OnEachLevel, type: str, group: int, in_i8: bool) -> None:
     x = random.normal(size=(3, 75)).astype(F32)
     q, stored = integers(random, type, 9, 75)
     shape = 9, -(-75 // group) if group else 1
     scales, offsets = random.normal(size=(2, *shape)).astype(F32)
-    zeros = random.integers(0, 20, shape) if type == "u4" else None
+    zeros = random.integers(0, 20 if type == "u4" else 256, shape) if type in ("u4", "u8") else None
     numbers = q
     if zeros is not None:
         numbers = q - (np.repeat(zeros, group, 1)[:, :75] if group else zeros)
@@ -135,11 +137,11 @@ def test_scales_of_16_bits(random: Random) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint16])
-@pytest.mark.parametrize("type", ["i8", "i4", "u4"])
+@pytest.mark.parametrize("type", ["i8", "i4", "u4", "u8"])
 def test_weights_come_back(random: Random, type: str, dtype: Any) -> None:
     for outputs, inputs, group in [(70, 75, 0), (9, 64, 32), (130, 33, 16), (1, 1, 256)]:
         _, stored = integers(random, type, outputs, inputs)
-        if type != "i8" and inputs % 2 != 0:
+        if type in ("i4", "u4") and inputs % 2 != 0:
             stored[:, -1] &= 15  # the other half belongs to no input
         shape = outputs, -(-inputs // group) if group else 1
         bits = random.integers(0, 1 << 16, (2, *shape)).astype(np.uint16)
@@ -150,8 +152,9 @@ def test_weights_come_back(random: Random, type: str, dtype: Any) -> None:
             {"scales": scales, "offsets": offsets},
             {"offsets": offsets},
         ]
-        if type == "u4":
+        if type in ("u4", "u8"):
             every += [{"scales": scales, "zeros": random.integers(0, 256, shape).astype(np.uint8)}]
+        if type == "u4":
             every += [{"offsets": offsets, "codebook": random.normal(size=16).astype(F32)}]
         for parts in every:
             parts |= {"q": stored, "type": type, "in_features": inputs, "scale_group": group}
@@ -162,6 +165,15 @@ def test_weights_come_back(random: Random, type: str, dtype: Any) -> None:
             for name in parts.keys() - {"type", "in_features", "scale_group"}:
                 assert back[name].dtype == parts[name].dtype and back[name].tobytes() == parts[name].tobytes(), name
             assert rapt.pack_quantized(**back).data.tobytes() == packed.data.tobytes()
+
+
+def test_bytes_without_zeros_have_the_zero_128() -> None:
+    q = np.array([[0, 127, 128, 255]], np.uint8)
+    wanted = [[-128, -1, 0, 127]]
+    assert np.array_equal(rapt.dequantize_rows(q, "u8"), wanted)
+    assert np.array_equal(rapt.dequantize_rows(q, "u8", zeros=[[0]]), q)
+    assert np.array_equal(rapt.packed_rows(rapt.pack_quantized(q, "u8"), [0]), wanted)
+    assert np.array_equal(rapt.linear(np.eye(4, dtype=F32), rapt.pack_quantized(q, "u8"))[:, 0], wanted[0])
 
 
 def test_errors(random: Random) -> None:

@@ -146,6 +146,29 @@ def gptq(is_v2: bool) -> Any:
     return rows_of(q), "u4", 128, {"scales": np.ascontiguousarray(scales.T), "zeros": zeros}, expected
 
 
+def gptq_of_bits(bits: int) -> Any:
+    """32 inputs are `bits` words, and integer i has the bits from `bits` i on of all these."""
+    outputs = 32
+    qweight, qzeros = random_of("<u4", INPUTS * bits // 32, outputs), random_of("<u4", 4, outputs * bits // 32)
+    if bits == 8:
+        qzeros &= 0x7F7F7F7F  # else some zeros are 256
+    scales = np.abs(RNG.normal(size=(4, outputs))).astype(np.float32)
+
+    def integer_of(words: Any, i: int) -> int:
+        together = sum(int(word) << 32 * at for at, word in enumerate(words))
+        return together >> bits * i & (1 << bits) - 1
+
+    q = np.array([[integer_of(qweight[:, n], k) for k in range(INPUTS)] for n in range(outputs)])
+    zeros = np.array([[integer_of(qzeros[g], n) + 1 for g in range(4)] for n in range(outputs)])
+    expected = np.empty(q.shape, np.float32)
+    for n, k in np.ndindex(*q.shape):
+        expected[n, k] = scales[k // 128, n] * f32(q[n, k] - zeros[n, k // 128])
+    packed = rapt.pack_gptq(qweight, qzeros, scales, bits=bits)
+    np.testing.assert_array_equal(rapt.linear(EYE, packed).T, expected)
+    rows, type = (q.astype(np.uint8), "u8") if bits == 8 else (rows_of(q), "u4")
+    return rows, type, 128, {"scales": np.ascontiguousarray(scales.T), "zeros": zeros.astype(np.uint8)}, expected
+
+
 def awq() -> Any:
     order = [0, 2, 4, 6, 1, 3, 5, 7]  # of the outputs in a word
     qweight, qzeros = random_of("<u4", INPUTS, OUTPUTS_OF_WORDS // 8), random_of("<u4", 4, OUTPUTS_OF_WORDS // 8)
@@ -176,6 +199,18 @@ def matmul_nbits() -> Any:
         expected[n, k] = f32(scales[n, block]) * f32(q - zero)
     zeros = np.stack([zero_points & 15, zero_points >> 4], -1).reshape(outputs, -1)[:, :blocks]
     return b.reshape(outputs, -1), "u4", 32, {"scales": scales, "zeros": zeros}, expected
+
+
+def matmul_8bits() -> Any:
+    """B [outputs][blocks][32] and zero points [outputs][blocks] are bytes."""
+    outputs, blocks = OUTPUTS_OF_WORDS, INPUTS // 32
+    b, zero_points = random_of("u1", outputs, blocks, 32), random_of("u1", outputs, blocks)
+    scales = np.ascontiguousarray(f16_scales(blocks).T)
+    expected = np.empty((outputs, INPUTS), np.float32)
+    for n, k in np.ndindex(outputs, INPUTS):
+        q, zero = int(b[n, k // 32, k % 32]), int(zero_points[n, k // 32])
+        expected[n, k] = f32(scales[n, k // 32]) * f32(q - zero)
+    return b.reshape(outputs, -1), "u8", 32, {"scales": scales, "zeros": zero_points}, expected
 
 
 def torchao() -> Any:
@@ -218,8 +253,12 @@ FORMATS = {
     "FP8 E5M2": lambda: f8("f8_e5m2", 0, 1),
     "GPTQ": lambda: gptq(False),
     "GPTQ, gptq_v2": lambda: gptq(True),
+    "GPTQ, 2 bits": lambda: gptq_of_bits(2),
+    "GPTQ, 3 bits": lambda: gptq_of_bits(3),
+    "GPTQ, 8 bits": lambda: gptq_of_bits(8),
     "AWQ": awq,
     "ONNX MatMulNBits": matmul_nbits,
+    "ONNX MatMulNBits, 8 bits": matmul_8bits,
     "bitsandbytes NF4": nf4,
     "MXFP4": lambda: mxfp4(False),
     "MXFP4, GGUF": lambda: mxfp4(True),

@@ -20,7 +20,10 @@ CALLS: dict[str, Call] = {
     "scale": lambda x, **o: rapt.scale(x, 0.3, **o), "silu": lambda x, **o: rapt.silu(x, **o),
     "gelu": lambda x, **o: rapt.gelu(x, **o), "gelu_tanh": lambda x, **o: rapt.gelu_tanh(x, **o),
     "exp_sum": lambda x, **o: rapt.exp_sum(x, 0.5, **o)[0], "argmax": lambda x, **o: rapt.argmax(x, **o),
-    "dot_rows": lambda x, **o: rapt.dot_rows(x[0], x, **o),
+    "dot_rows": lambda x, **o: rapt.dot_rows(x[0], x, **o), "tanh": lambda x, **o: rapt.tanh(x, **o),
+    "add": lambda x, **o: rapt.add(x, x, alpha=0.5, **o), "clamp": lambda x, **o: rapt.clamp(x, 0, **o),
+    "fma": lambda x, **o: rapt.fma(x, 0.5, x, **o), "lerp": lambda x, **o: rapt.lerp(x, x, 0.5, **o),
+    "mish_backward": lambda x, **o: rapt.mish_backward(x, x, **o),
 }  # fmt: skip
 WIDE: dict[str, Call] = {
     "softmax_backward": lambda x, **o: rapt.softmax_backward(x, x, **o), "gelu_backward": lambda x, **o: rapt.gelu_backward(x, x, **o),

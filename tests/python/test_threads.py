@@ -140,9 +140,28 @@ def calls_on(x: Any) -> Any:
     for function in activations:
         yield function.__name__, lambda f=function: f(x)
     yield "scale", lambda: rapt.scale(x, 0.3)
+    of_one = "sqrt rsqrt reciprocal exp2 expm1 log log2 log1p sin cos tan tanh erf sigmoid log_sigmoid mish hardsigmoid"
+    of_one += " hardswish relu relu6 selu softplus elu celu hardtanh clamp clip"
+    of_two = "add subtract multiply divide atan2 pow" + "".join(
+        f" {name}_backward"
+        for name in (
+            "erf sigmoid tanh log_sigmoid softplus mish elu celu selu hardsigmoid hardswish relu relu6 hardtanh clamp".split()
+        )
+    )
+    for name in of_one.split():
+        yield name, lambda f=getattr(rapt, name): f(x)
+    for name in of_two.split():
+        yield name, lambda f=getattr(rapt, name): f(x, x[:, :1, 1:2])
+    for name in ("fma", "addcmul", "addcdiv", "lerp"):
+        yield name, lambda f=getattr(rapt, name): f(x.swapaxes(0, 1), 0.5, x[0, 0])
     slots = np.stack([x[1], x[0]], 1)
     yield "expert_sum", lambda: rapt.expert_sum(slots, np.cos(np.arange(74.0).reshape(37, 2)), add=x[0])
     yield "dot_rows", lambda: rapt.dot_rows(row, flat[:, ::-1])
+    yield "similarity", lambda: rapt.similarity(flat, flat[:5])
+    yield "normalize", lambda: rapt.normalize(x)
+    if x.dtype != np.float64:
+        mask = np.arange(74).reshape(37, 2) % 3 > 0
+        yield "mean_pool", lambda: rapt.mean_pool(np.ascontiguousarray(x.swapaxes(0, 1)), mask)
     yield "pack_weights", lambda: rapt.pack_weights([x.reshape(-1, 6), x.reshape(-1, 6).T.copy().T]).data
     packed = rapt.pack_weights(x.reshape(-1, 6))
     yield "unpack_weights", lambda: rapt.unpack_weights(packed)
@@ -150,6 +169,7 @@ def calls_on(x: Any) -> Any:
     yield "pack_keys", lambda: rapt.pack_keys(x.reshape(2, -1, 6)[:, ::2])
     if x.dtype in (np.float32, np.float64):
         yield "softmax_backward", lambda: rapt.softmax_backward(x, x[..., ::-1])
+        yield "log_softmax_backward", lambda: rapt.log_softmax_backward(x, x[..., ::-1])
         yield "rms_norm_backward", lambda: rapt.rms_norm_backward(x, x[..., ::-1], row, weight_plus_one=True)
         yield "layer_norm_backward", lambda: rapt.layer_norm_backward(x[..., 3:], x[..., :-3])
         yield "gated_backward", lambda: rapt.gated_backward(x[..., ::-1], x, x[:, :1] + np.zeros_like(x), "gelu")
@@ -193,10 +213,11 @@ def all_calls_are_long(monkeypatch: pytest.MonkeyPatch) -> Any:
                 after(done)
 
         with monkeypatch.context() as patch:
-            for module in (rapt._pieces, rapt._rows, rapt._norms, rapt._gated, rapt._rope, rapt._vectors):
+            for module in (rapt._pieces, rapt._rows, rapt._norms, rapt._gated, rapt._rope, rapt._vectors, rapt._map):
                 patch.setattr(module, "PIECE", 1)
             patch.setattr(rapt._pieces, "run_tasks", run_tasks)
-            patch.setattr(rapt._vectors, "_BLOCK", 100)
+            for module in (rapt._vectors, rapt._map):
+                patch.setattr(module, "_BLOCK", 100)
             return f(), done
 
     return cut
@@ -232,12 +253,26 @@ def test_a_signal_between_pieces(all_calls_are_long: Any, interrupt: Any) -> Non
 def test_every_function_is_cut() -> None:
     cut = {name for name, _ in calls_on(np.ones((2, 37, 24), np.float32))}
     tasks, loops, one_sum = (
-        {"attention", "attention_backward", "linear", "linear_experts"},
-        {"argmax"},
-        {"dot", "exp_sum"},
+        {"attention", "attention_backward", "linear", "linear_experts", "matmul", "bmm", "top_k"}
+        | {"conv1d", "conv2d", "conv3d", "conv_transpose", "conv_input", "conv_weight"},
+        {
+            "argmax",
+            "hash",
+            "causal_conv1d",
+            "cross_entropy",
+            "cross_entropy_backward",
+            "embedding_backward",
+            "embedding_bag",
+            "embedding_bag_backward",
+            "index_add",
+            "solve_triangular",
+        }
+        | {"adamw_step", "sgd_step", "random_keep", "random_normal", "random_uniform", "random_words"},
+        {"dot", "exp_sum", "sum", "mean", "var", "std", "prod", "norm", "min", "max", "argmin"}
+        | {"cumsum", "cumprod", "cumulative_sum", "cumulative_prod"},
     )
     of_levels = {"bits_version", "force_isa", "isa", "isa_status", "isas", "kernel_isa", "version"}
-    little = {"expert_lists", "pack_experts", "prepare", "rope_frequencies"} | {
+    little = {"expert_lists", "metric_pointer", "pack_experts", "prepare", "rope_frequencies"} | {
         name for name in rapt.__all__ if name[0].isupper()
     }
     whole = {"pack_awq", "pack_gptq"}  # the library packs such a layer only as a whole
@@ -286,6 +321,9 @@ def test_pieces_do_not_hide_an_overlap(all_calls_are_long: Any) -> None:
         lambda: rapt.rope(x, np.ones(4), 0, out=out),
         lambda: rapt.rope(x, both.view(np.float64).reshape(-1)[-400:-390], 0, out=both[40:]),
         lambda: rapt.exp(x, out=out),
+        lambda: rapt.sqrt(x, out=out),
+        lambda: rapt.multiply(x.copy(), x, out=out),
+        lambda: rapt.fma(out, 2, out[0], out=out),
         lambda: rapt.dot_rows(x[0], x, out=both.reshape(-1)[100:140]),
     ):
         ways: list[Call] = [call, lambda: all_calls_are_long(call)]

@@ -425,6 +425,23 @@ FUNCTIONS: dict[str, tuple[Call, Call, list[Shape]]] = {
         lambda x: x / 2 * (1 + torch.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3))),
         [(3, 4)],
     ),
+    "sigmoid": (rt.sigmoid, torch.sigmoid, [(3, 4)]),
+    "tanh": (rt.tanh, torch.tanh, [(3, 4)]),
+    "logsigmoid": (rt.logsigmoid, F.logsigmoid, [(3, 4)]),
+    "mish": (rt.mish, lambda x: x * torch.tanh(torch.log1p(torch.exp(x))), [(3, 4)]),
+    "hardsigmoid": (rt.hardsigmoid, lambda x: (x + 3).clamp(0, 6) / 6, [(3, 4)]),
+    "hardswish": (rt.hardswish, lambda x: x * (x + 3).clamp(0, 6) / 6, [(3, 4)]),
+    "relu": (rt.relu, torch.relu, [(3, 4)]),
+    "relu6": (rt.relu6, lambda x: x.clamp(0, 6), [(3, 4)]),
+    "selu": (rt.selu, F.selu, [(3, 4)]),
+    "celu": (rt.celu, F.celu, [(3, 4)]),
+    "elu": (rt.elu, F.elu, [(3, 4)]),
+    "hardtanh": (rt.hardtanh, lambda x: x.clamp(-1, 1), [(3, 4)]),
+    "softplus": (rt.softplus, F.softplus, [(3, 4)]),
+    "elu of alpha": (lambda x: rt.elu(x, 0.3), lambda x: F.elu(x, 0.3), [(3, 4)]),
+    "celu of alpha": (lambda x: rt.celu(x, 0.3), lambda x: torch.where(x > 0, x, 0.3 * torch.expm1(x / 0.3)), [(3, 4)]),
+    "hardtanh of bounds": (lambda x: rt.hardtanh(x, -0.5, 2), lambda x: x.clamp(-0.5, 2), [(3, 4)]),
+    "softplus of beta": (lambda x: rt.softplus(x, 2, 1), lambda x: F.softplus(x, 2, 1), [(3, 4)]),
     "gated": (rt.gated, lambda gate, up: gate * torch.sigmoid(gate) * up, [(3, 4), (3, 4)]),
     "gated by gelu": (
         lambda gate, up: rt.gated(gate, up, "gelu"),
@@ -582,6 +599,34 @@ def test_other_types_of_softmax() -> None:
     torch.testing.assert_close(
         rt.softmax(torch.arange(4), 0, dtype=torch.float64), torch.arange(4.0).double().softmax(0)
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_gradients_of_layers_of_16_bits_are_those_of_f32(dtype: Any) -> None:
+    """Rounded once: the library widens what it is given."""
+    x, up = (normal(3, 40, 5, dtype=dtype, seed=seed, grad=True) for seed in (1, 2))
+    w, b = (normal(5, dtype=dtype, seed=seed, grad=True) for seed in (3, 4))
+    dy = normal(3, 40, 5, dtype=dtype, seed=5)
+    wide_x, wide_up, wide_w, wide_dy = (tensor.detach().float() for tensor in (x, up, w, dy))
+
+    def check(function: Call, inputs: Any, expected: Any) -> None:
+        for got, true in zip(gradients(function, inputs, dy), expected):
+            assert got.dtype == dtype and torch.equal(got, true.to(dtype)), function
+
+    for dim in (0, 1, -1):
+        y = rapt.softmax(x.detach(), axis=dim).float().movedim(dim, -1)
+        of_x = rapt.softmax_backward(y, wide_dy.movedim(dim, -1)).movedim(-1, dim)
+        check(lambda x, dim=dim: rt.softmax(x, dim), [x], [of_x])
+    check(lambda x, w: rt.rms_norm(x, (5,), w, 1e-5), [x, w], rapt.rms_norm_backward(wide_x, wide_dy, wide_w, eps=1e-5))
+    check(
+        lambda *given: rt.layer_norm(given[0], (5,), *given[1:]),
+        [x, w, b],
+        rapt.layer_norm_backward(wide_x, wide_dy, wide_w),
+    )
+    check(rt.silu, [x], [rapt.silu_backward(wide_x, wide_dy)])
+    check(rt.gelu, [x], [rapt.gelu_backward(wide_x, wide_dy)])
+    check(lambda x: rt.gelu(x, "tanh"), [x], [rapt.gelu_tanh_backward(wide_x, wide_dy)])
+    check(lambda gate, up: rt.gated(gate, up, "gelu"), [x, up], rapt.gated_backward(wide_x, wide_up, wide_dy, "gelu"))
 
 
 def test_eps_of_rms_norm_is_the_types() -> None:
@@ -749,7 +794,9 @@ def drawn(name: str) -> tuple[Call, Call, Any]:
 
 def test_every_function_is_in_the_table() -> None:
     """A name of the table begins with the function's."""
-    names = {"attention" if name == "scaled_dot_product_attention" else name for name in rt.__all__}
+    switches = {"clear_packed", "enable", "disable", "enabled", "hash", "report"}  # of test_torch_enable.py
+    functions = {name for name in rt.__all__ if name[0].islower()} - switches
+    names = {"attention" if name == "scaled_dot_product_attention" else name for name in functions}
     assert all(any(name.split()[0] == function for name in DIFFERENTIABLE) for function in names)
 
 
@@ -975,6 +1022,8 @@ def test_refused_tensors() -> None:
         lambda x, w: rt.layer_norm(x, (4,), w, w),
         lambda x, w: rt.rope(x, FREQUENCIES[:2]),
         lambda x, w: rt.silu(x),
+        lambda x, w: rt.tanh(x),
+        lambda x, w: rt.softplus(x),
         lambda x, w: rt.gelu(x),
         lambda x, w: rt.gated(x, x),
         lambda x, w: rt.linear(x, w[None]),
@@ -1032,6 +1081,12 @@ def test_bf16_by_dlpack() -> None:
     torch.testing.assert_close(out.float(), torch.softmax(x.float(), -1), atol=4e-3, rtol=0)
 
 
+def test_a_bias_of_bf16_by_dlpack() -> None:
+    x, w, bias = torch.randn(2, 3, 9).bfloat16(), torch.randn(4, 3, 3).bfloat16(), torch.randn(4).bfloat16()
+    assert torch.equal(rapt.conv1d(x, w, bias), rapt.conv1d(x, w, bias.float()))
+    assert torch.equal(rapt.linear(x, w[:, 0].repeat(1, 3), bias), rapt.linear(x, w[:, 0].repeat(1, 3), bias.float()))
+
+
 def test_the_module_is_loaded_only_on_request() -> None:
     program = "import sys, rapt; assert 'rapt.torch' not in sys.modules; import rapt.torch; print(rapt.torch.__all__)"
     answer = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
@@ -1053,7 +1108,7 @@ def test_types(cache: Path, tmp_path: Path) -> None:
         "    return rapt.torch.scaled_dot_product_attention(x, x, rapt.torch.softmax(x, -1), is_causal=True)\n"
     )
     modules = [*package.glob("torch.py"), *package.glob("_torch*.py")]
-    assert len(modules) == 4
+    assert len(modules) == 17
     answer = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache, *modules, file, __file__],
         capture_output=True,

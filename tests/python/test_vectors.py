@@ -103,8 +103,13 @@ def test_gradients_of_activations(
             backward(x, wrong)
         with pytest.raises((ValueError, TypeError), match="dy"):
             rapt.gated_backward(x, up, wrong, name)
-    with pytest.raises(TypeError, match="_backward has f32 and f64"):
-        backward(x.astype(np.float16), dy.astype(np.float16))
+    half_x, half_dy, half_up = (array.astype(np.float16) for array in (x, dy, up))
+    wide = [array.astype("f") for array in (half_x, half_dy, half_up)]
+    half_dx = on_each_level(lambda: backward(half_x, half_dy))
+    assert half_dx.dtype == np.float16 and np.array_equal(half_dx, backward(wide[0], wide[1]).astype(np.float16))
+    gradients = rapt.gated_backward(half_x, half_up, half_dy, name)
+    for half, of_f32 in zip(gradients, rapt.gated_backward(wide[0], wide[2], wide[1], name)):
+        assert np.array_equal(half, of_f32.astype(np.float16))
 
 
 @pytest.mark.parametrize("name, activation, backward", ACTIVATIONS)

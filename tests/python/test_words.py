@@ -21,6 +21,14 @@ def words_of(codes: Any, axis: int, order: Any = range(8)) -> Any:
     return np.ascontiguousarray(np.moveaxis(words, -1, axis)).view(np.int32)
 
 
+def words_of_bits(codes: Any, axis: int, bits: int) -> Any:
+    """Codes along the axis follow each other in the bits of words."""
+    codes = np.moveaxis(np.asarray(codes, np.uint8), axis, -1)
+    of_codes = np.unpackbits(codes[..., None], -1, bits, "little")
+    words = np.packbits(of_codes.reshape(*codes.shape[:-1], -1), -1, "little")
+    return np.ascontiguousarray(np.moveaxis(words.view("<i4"), -1, axis))
+
+
 def bytes_of(q: Any) -> Any:
     return (q[:, ::2] | q[:, 1::2] << 4).astype(np.uint8)
 
@@ -60,6 +68,37 @@ def test_gptq(outputs: int, inputs: int, group: int, type: Any) -> None:
         weights, order = rapt.pack_gptq(qweight, qzeros, scales.T.copy(), g_idx.astype(np.int32), v2)
         assert (order == np.argsort(g_idx, kind="stable")).all()
         check(weights, expected(q[:, order], zeros + (not v2), scales, inputs, group))
+
+
+@pytest.mark.parametrize("bits, type", [(2, "u4"), (3, "u4"), (4, "u4"), (8, "u8")])
+@pytest.mark.parametrize("outputs, inputs, group", [(32, 32, 32), (64, 96, 32), (96, 288, 128)])
+def test_bits_of_gptq(outputs: int, inputs: int, group: int, bits: int, type: str) -> None:
+    random = np.random.default_rng(bits)
+    shape = outputs, -(-inputs // group)
+    q, zeros = random.integers(0, 1 << bits, (outputs, inputs)), random.integers(0, (1 << bits) - 1, shape)
+    scales = random.normal(size=shape).astype(np.float16)
+    qweight, qzeros = words_of_bits(q.T, 0, bits), words_of_bits(zeros.T, 1, bits)
+    assert qweight.shape == (inputs * bits // 32, outputs)
+    if bits == 4:
+        assert (qweight == words_of(q.T, 0)).all()
+    for v2 in (False, True):
+        options: dict[str, Any] = {"scale_group": 0 if group >= inputs else group, "zeros": zeros + (not v2)}
+        wanted = rapt.pack_quantized(q.astype(np.uint8) if bits == 8 else bytes_of(q), type, scales, **options)
+        check(rapt.pack_gptq(qweight, qzeros, scales.T, v2=v2, bits=bits), wanted)
+        g_idx = random.permutation(np.arange(inputs) // group)
+        weights, order = rapt.pack_gptq(qweight, qzeros, scales.T, g_idx, v2, bits)
+        assert (order == np.argsort(g_idx, kind="stable")).all()
+        back = rapt.unpack_quantized(weights)["q"]
+        sorted_q = q[:, order]
+        assert (back == (sorted_q if bits == 8 else bytes_of(sorted_q))).all()
+
+
+def test_a_zero_of_256() -> None:
+    qweight, qzeros, scales = np.zeros((4, 8), np.int32), np.array([[0, 0x00FF0000]], np.int32), np.ones((1, 8))
+    with pytest.raises(ValueError, match="qzeros has 255, for a zero of 256"):
+        rapt.pack_gptq(qweight, qzeros, scales, bits=8)
+    packed = rapt.pack_gptq(qweight, qzeros, scales, v2=True, bits=8)
+    assert rapt.unpack_quantized(packed)["zeros"].tolist() == [[0]] * 6 + [[255]] + [[0]]
 
 
 @pytest.mark.parametrize("outputs, inputs, group", SHAPES)
@@ -104,6 +143,10 @@ G_IDX = np.arange(64) // 16
     ({"g_idx": G_IDX + 0.0}, TypeError, "g_idx has elements of float64, not integers"),
     ({"g_idx": np.minimum(G_IDX, 2)}, ValueError, "g_idx has 32 inputs of group 2, not 16"),
     ({"v2": "gptq_v2"}, TypeError, "v2 is 'gptq_v2', not True or False"),
+    ({"bits": 5}, ValueError, "bits is 5, not one of 2, 3, 4, 8"),
+    ({"bits": 3}, ValueError, "16 outputs and 85 inputs, not multiples of 32 above 0"),
+    ({"bits": 2}, ValueError, r"qzeros has the shape \(4, 2\), not \(4, 1\)"),
+    ({"bits": 8}, ValueError, r"qzeros has the shape \(4, 2\), not \(4, 4\)"),
 ])  # fmt: skip
 def test_misuse(change: Any, error: Any, text: str) -> None:
     arguments: dict[str, Any] = {"qweight": WORDS, "qzeros": ZEROS, "scales": SCALES}

@@ -61,5 +61,16 @@ def gradients(x: Floats, dy: Floats) -> tuple[npt.NDArray[Any], ...]:
     return dx, dweight, dbias, rapt.softmax_backward(rapt.softmax(x), dy), *rapt.gated_backward(x, x, dy)
 
 
+def elementwise(x: Floats, y: Floats) -> tuple[npt.NDArray[Any], ...]:
+    out: npt.NDArray[Any] = np.empty_like(x)
+    rapt.add(x, y[0], alpha=0.5, out=out)
+    z = rapt.fma(rapt.tanh(x), 2.0, rapt.clamp(rapt.pow(2, y), max=9))
+    return out, z, rapt.tanh_backward(rapt.tanh(x), z), rapt.lerp(x, y, 0.25), rapt.elu(rapt.sqrt(abs(x)), 0.5)
+
+
+def hashes(x: Floats) -> set[int]:
+    return {rapt.hash(x), rapt.hash([1.0, 2.0])}
+
+
 def level() -> str:
     return f"{rapt.version()} on {rapt.isa()}, {[name for name, usable in rapt.isas().items() if usable]}"

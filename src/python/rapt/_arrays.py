@@ -414,11 +414,11 @@ def may_overlap(array: Array, result: Array) -> bool:
 def broadcast(array: Array, shape: tuple[int, ...], name: str) -> Array:
     if array.shape == shape:  # NumPy takes microseconds
         return array
-    _broadcast_strides(array, shape, name)
+    broadcast_strides(array, shape, name)
     return np.broadcast_to(array, shape)
 
 
-def _broadcast_strides(array: Array, shape: tuple[int, ...], name: str) -> Sequence[int]:
+def broadcast_strides(array: Array, shape: tuple[int, ...], name: str) -> Sequence[int]:
     """The strides, in bytes, of `array` in `shape`: 0 where it repeats."""
     if array.shape == shape:
         return array.strides
@@ -436,13 +436,13 @@ def _broadcast_strides(array: Array, shape: tuple[int, ...], name: str) -> Seque
 
 def broadcast_rows(array: Array, shape: tuple[int, ...], name: str) -> tuple[Array, Sequence[int]]:
     """What has contiguous rows and, with the strides (in bytes), is `array` in `shape`. No copy has a row twice."""
-    strides = _broadcast_strides(array, shape, name)
+    strides = broadcast_strides(array, shape, name)
     if _strides_fit(shape, strides, array.itemsize):
         return array, strides
     whole = np.broadcast_to(array, (*array.shape[:-1], shape[-1]))
     once = tuple(slice(1) if stride == 0 else slice(None) for stride in whole.strides[:-1])
     copy = np.ascontiguousarray(whole[once])
-    return copy, _broadcast_strides(copy, shape, name)
+    return copy, broadcast_strides(copy, shape, name)
 
 
 def tensor_strides(array: Array) -> Strides:
@@ -522,10 +522,10 @@ def gradient_rows(x: Any, name: str, dy: Any) -> tuple[Rows, Rows, int]:
     """x and the gradient dy, of one shape and of one type that has gradients, and that type."""
     rows, dy_rows = input_rows(x, name), input_rows(dy, "dy")
     rapt_type = element_type(rows.array, name)
-    if rapt_type not in (F32, F64) or dy_rows.array.dtype != rows.array.dtype:
+    if rapt_type not in (F32, F64, F16, BF16) or dy_rows.array.dtype != rows.array.dtype:
         raise TypeError(
-            f"{name} has elements of {rows.array.dtype.name} and dy {dy_rows.array.dtype.name}: they must both be f32, or "
-            "both f64"
+            f"{name} has elements of {rows.array.dtype.name} and dy {dy_rows.array.dtype.name}: they must be of one type, "
+            "f32, f64, f16 or bf16"
         )
     if dy_rows.array.shape != rows.array.shape:
         raise ValueError(f"{name} has the shape {rows.array.shape} and dy {dy_rows.array.shape}")

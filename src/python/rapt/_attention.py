@@ -48,7 +48,8 @@ def attention(  # type: ignore[misc]
     bias: TensorLike | None = None, mask: TensorLike | None = None, causal: Causal = False,
     causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
     window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
-    kv_offsets: TensorLike | None = None, block_table: TensorLike | None = None, packed_keys: bool = False,
+    kv_offsets: TensorLike | None = None, kv_starts: TensorLike | None = None, q_starts: TensorLike | None = None,
+    block_table: TensorLike | None = None, packed_keys: bool = False,
     k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
     arithmetic: Arithmetic = None, out_type: Any = None,
 ) -> Torch: ...
@@ -60,7 +61,8 @@ def attention(  # type: ignore[misc]
     bias: TensorLike | None = None, mask: TensorLike | None = None, causal: Causal = False,
     causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
     window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
-    kv_offsets: TensorLike | None = None, block_table: TensorLike | None = None, packed_keys: bool = False,
+    kv_offsets: TensorLike | None = None, kv_starts: TensorLike | None = None, q_starts: TensorLike | None = None,
+    block_table: TensorLike | None = None, packed_keys: bool = False,
     k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
     arithmetic: Arithmetic = None, out_type: Any = None,
 ) -> tuple[Torch, Torch]: ...
@@ -72,7 +74,8 @@ def attention(
     bias: TensorLike | None = None, mask: TensorLike | None = None, causal: Causal = False,
     causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
     window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
-    kv_offsets: TensorLike | None = None, block_table: TensorLike | None = None, packed_keys: bool = False,
+    kv_offsets: TensorLike | None = None, kv_starts: TensorLike | None = None, q_starts: TensorLike | None = None,
+    block_table: TensorLike | None = None, packed_keys: bool = False,
     k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
     arithmetic: Arithmetic = None, out_type: Any = None,
 ) -> Array: ...
@@ -84,7 +87,8 @@ def attention(
     bias: TensorLike | None = None, mask: TensorLike | None = None, causal: Causal = False,
     causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
     window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
-    kv_offsets: TensorLike | None = None, block_table: TensorLike | None = None, packed_keys: bool = False,
+    kv_offsets: TensorLike | None = None, kv_starts: TensorLike | None = None, q_starts: TensorLike | None = None,
+    block_table: TensorLike | None = None, packed_keys: bool = False,
     k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
     arithmetic: Arithmetic = None, out_type: Any = None,
 ) -> tuple[Array, Array]: ...
@@ -114,6 +118,8 @@ def attention(
     kv_lengths: TensorLike | None = None,
     q_offsets: TensorLike | None = None,
     kv_offsets: TensorLike | None = None,
+    kv_starts: TensorLike | None = None,
+    q_starts: TensorLike | None = None,
     block_table: TensorLike | None = None,
     packed_keys: bool = False,
     k_scales: TensorLike | None = None,
@@ -165,6 +171,11 @@ def attention(
     kv_lengths      [batch] integers, the keys of each sequence, from 0 to kv_len. Nothing is read past them
     q_offsets, kv_offsets   [batch + 1] integers: sequences are stored end to end in q (in k and v), whose own batch is 1 or
                     missing. q_len and kv_len are then the longest sequence's
+    kv_starts       [batch] integers, the first key of each sequence, for left padding. Nothing is read before them. mask,
+                    bias and positions count the padding; a row has the bits of the same sequence alone. In pages they
+                    are multiples of 16, with packed_keys of 64; not next to kv_offsets
+    q_starts        [batch] integers, the first query of each sequence: those before see no key. Under causality queries
+                    before kv_starts see none anyway. Not next to q_offsets
     block_table     [batch][pages] integers: k and v are [pages][kv_heads][page_size][dim]. kv_len is the largest of
                     kv_lengths, or all pages of a row. page_size is a multiple of 16, of 64 with packed_keys
     packed_keys     True: k comes from pack_keys; not next to kv_offsets
@@ -190,8 +201,8 @@ def attention(
     """
     call = _call(
         q, k, v, scale, softcap, query_scales, alibi_slopes, sinks, bias, mask, causal, causal_offset, window_left,
-        window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, block_table, packed_keys, k_scales, v_scales,
-        scale_group, arithmetic, out_type,
+        window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, kv_starts, q_starts, block_table, packed_keys,
+        k_scales, v_scales, scale_group, arithmetic, out_type,
     )  # fmt: skip
     result = call.output(out)
     lse = call.new_lse() if return_lse is not False and flag(return_lse, "return_lse") else None
@@ -245,6 +256,8 @@ def _call(
     kv_lengths: TensorLike | None,
     q_offsets: TensorLike | None,
     kv_offsets: TensorLike | None,
+    kv_starts: TensorLike | None,
+    q_starts: TensorLike | None,
     block_table: TensorLike | None,
     packed_keys: bool,
     k_scales: TensorLike | None,
@@ -254,11 +267,11 @@ def _call(
     out_type: Any,
     gradient: bool = False,
 ) -> AttentionCall:
-    """The arguments are positional: 25 names take a microsecond to pass."""
+    """The arguments are positional: 27 names take a microsecond to pass."""
     call = AttentionCall(q, k, v, packed_keys, arithmetic, out_type)
     if gradient and call.options.kv_type == I8:
         raise TypeError(f"k and v have elements of {call.v.dtype.name}, which have no gradient")
-    call.set_sequences(q_offsets, kv_offsets, kv_lengths, block_table)
+    call.set_sequences(q_offsets, kv_offsets, kv_lengths, kv_starts, q_starts, block_table)
     call.set_kv_scales(k_scales, v_scales, scale_group)
     call.set_scores(scale, softcap, query_scales, alibi_slopes, sinks)
     call.set_visibility(causal, causal_offset, window_left, window_right, window_chunk)
@@ -391,6 +404,8 @@ def attention_backward(
     kv_lengths: TensorLike | None = None,
     q_offsets: TensorLike | None = None,
     kv_offsets: TensorLike | None = None,
+    kv_starts: TensorLike | None = None,
+    q_starts: TensorLike | None = None,
     arithmetic: Arithmetic = None,
     out_type: Any = None,
 ) -> Gradients:
@@ -405,8 +420,8 @@ def attention_backward(
     Both have the type of lse.
 
     The options must be those of the call: scale, softcap, query_scales, alibi_slopes, sinks, bias, mask, causal,
-    causal_offset, window_left, window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, arithmetic and out_type, as
-    attention describes them. There are no gradients of query_scales and alibi_slopes, nor next to keys and values in
+    causal_offset, window_left, window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, kv_starts, q_starts,
+    arithmetic and out_type, as attention describes them. There are no gradients of query_scales and alibi_slopes, nor next to keys and values in
     pages, packed keys and int8.
 
     threads: 1 by default, None for all CPUs. Every number of threads gives the same bits.
@@ -426,8 +441,8 @@ def attention_backward(
     wide = type_choice(_GRADIENT_TYPES, "gradient_type", gradient_type)
     call = _call(
         q, k, v, scale, softcap, query_scales, alibi_slopes, sinks, bias, mask, causal, causal_offset, window_left,
-        window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, None, False, None, None, None, arithmetic, out_type,
-        True,
+        window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, kv_starts, q_starts, None, False, None, None, None,
+        arithmetic, out_type, True,
     )  # fmt: skip
     options = call.options
     d_out, result = call.result_of_forward(dout, "dout"), call.result_of_forward(out, "out")

@@ -52,7 +52,7 @@ class AttentionCall:
 
     __slots__ = (
         "q", "k", "v", "options", "kept", "number", "bias", "q_offsets", "kv_offsets", "kv_batch", "packed_keys", "strided",
-        "kv_lengths", "block_table", "copied",
+        "kv_lengths", "kv_starts", "q_starts", "block_table", "copied",
     )  # fmt: skip
 
     def __init__(self, q: Any, k: Any, v: Any, packed_keys: bool, arithmetic: str | None, out_type: Any) -> None:
@@ -63,6 +63,8 @@ class AttentionCall:
         self.q_offsets: Array | None = None
         self.kv_offsets: Array | None = None
         self.kv_lengths: Array | None = None
+        self.kv_starts: Array | None = None
+        self.q_starts: Array | None = None
         self.block_table: Array | None = None
         self.packed_keys = packed_keys is not False and flag(packed_keys, "packed_keys")
         self.options = o = AttentionOptions()
@@ -140,7 +142,9 @@ class AttentionCall:
 
     # ---- sequences
 
-    def set_sequences(self, q_offsets: Any, kv_offsets: Any, kv_lengths: Any, block_table: Any) -> None:
+    def set_sequences(
+        self, q_offsets: Any, kv_offsets: Any, kv_lengths: Any, kv_starts: Any, q_starts: Any, block_table: Any
+    ) -> None:
         o = self.options
         if not (self.strided or q_offsets is None and kv_offsets is None and block_table is None):
             self._set_strides()  # the library's default strides end with the last sequence
@@ -149,9 +153,17 @@ class AttentionCall:
         if kv_offsets is not None:
             self.kv_offsets, self.kv_batch, o.kv_len = self._offsets("kv_offsets", kv_offsets, self.kv_batch, o.kv_len)
         if kv_lengths is not None:
-            self.kv_lengths = self._integers("kv_lengths", kv_lengths)
-            if self.kv_lengths.shape != (o.batch,):
-                raise ValueError(f"kv_lengths has the shape {self.kv_lengths.shape}, not {(o.batch,)}")
+            self.kv_lengths = self._per_sequence("kv_lengths", kv_lengths)
+        if kv_starts is not None:
+            if kv_offsets is not None:
+                raise ValueError(
+                    "kv_starts and kv_offsets both say where sequences begin: only one of them may be given"
+                )
+            self.kv_starts = self._per_sequence("kv_starts", kv_starts)
+        if q_starts is not None:
+            if q_offsets is not None:
+                raise ValueError("q_starts and q_offsets both say where queries begin: only one of them may be given")
+            self.q_starts = self._per_sequence("q_starts", q_starts)
         if block_table is not None:
             self._set_pages(block_table)
         if self.kv_batch != o.batch:
@@ -175,6 +187,12 @@ class AttentionCall:
         o.kv_len = room if self.kv_lengths is None else int(self.kv_lengths.max(initial=0))
         if o.kv_len > room:
             raise ValueError(f"kv_lengths holds {o.kv_len}, more than {table.shape[1]} pages of {o.page_size} keys")
+
+    def _per_sequence(self, name: str, x: Any) -> Array:
+        array = self._integers(name, x)
+        if array.shape != (self.options.batch,):
+            raise ValueError(f"{name} has the shape {array.shape}, not {(self.options.batch,)}")
+        return array
 
     def _integers(self, name: str, x: Any) -> Array:
         array = as_integers(x, name)

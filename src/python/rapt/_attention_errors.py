@@ -74,11 +74,32 @@ def _kv_lengths(call: AttentionCall) -> str:
     return f"kv_lengths[{b}] is {lengths[b]}, but sequence {b} has {room[b]} keys"
 
 
+def _kv_starts(call: AttentionCall) -> str:
+    o, starts = call.options, call.kv_starts
+    assert starts is not None
+    lengths = np.full(len(starts), o.kv_len) if call.kv_lengths is None else call.kv_lengths
+    unit = 64 if call.packed_keys else 16 if call.block_table is not None else 1
+    b = int(np.argmax((starts < 0) | (starts > lengths) | (starts % unit != 0)))
+    if 0 <= starts[b] <= lengths[b]:
+        place = "packed keys" if unit == 64 else "pages"
+        return f"kv_starts[{b}] is {starts[b]}, no multiple of {unit}: a sequence in {place} begins at one"
+    return f"kv_starts[{b}] is {starts[b]}, but sequence {b} has {lengths[b]} keys"
+
+
+def _q_starts(call: AttentionCall) -> str:
+    o, starts = call.options, call.q_starts
+    assert starts is not None
+    b = int(np.argmax((starts < 0) | (starts > o.q_len)))
+    return f"q_starts[{b}] is {starts[b]}, but sequence {b} has {o.q_len} queries"
+
+
 def _block_table(call: AttentionCall) -> str:
     o, table = call.options, call.block_table
     assert table is not None
     lengths = np.full(len(table), o.kv_len) if call.kv_lengths is None else call.kv_lengths
-    used = np.arange(table.shape[1]) * o.page_size < lengths[:, None]
+    starts = np.zeros(len(table), np.int32) if call.kv_starts is None else call.kv_starts
+    first = np.arange(table.shape[1]) * o.page_size  # keys of a page
+    used = (first < lengths[:, None]) & (first + o.page_size > starts[:, None]) & (starts < lengths)[:, None]
     b, page = np.argwhere(used & (table < 0))[0]
     return f"block_table[{b}, {page}] is {table[b, page]}: no page has that number"
 
@@ -109,6 +130,8 @@ _TEXTS: dict[int, Callable[[AttentionCall], str]] = {
     Status.ARITHMETIC: _arithmetic,
     Status.OUT_STRIDES: _out_strides,
     Status.KV_LENGTHS: _kv_lengths,
+    Status.KV_STARTS: _kv_starts,
+    Status.Q_STARTS: _q_starts,
     Status.BLOCK_TABLE: _block_table,
     Status.PACKED_KEYS: _packed_keys,
 }

@@ -101,7 +101,7 @@ def gated_backward(
 def gated_backward(gate: Any, up: TensorLike, dy: TensorLike, activation: Activation = "silu") -> tuple[Any, Any]:
     """The gradients of gate and up, given dy, that of gated(gate, up, activation).
 
-    All have one shape and one type, f32 or f64. A TypeError is another type, a ValueError another shape or activation.
+    All have one shape and one type, f32, f64, f16 or bf16. A TypeError is another type, a ValueError another shape or activation.
     """
     of_gate, of_up, rapt_type = _inputs(gate, up)
     of_dy, array = input_rows(dy, "dy"), of_gate.array
@@ -109,8 +109,6 @@ def gated_backward(gate: Any, up: TensorLike, dy: TensorLike, activation: Activa
         raise TypeError(f"gate and dy have elements of {array.dtype.name} and {of_dy.array.dtype.name}")
     if of_dy.array.shape != array.shape:
         raise ValueError(f"gate has the shape {array.shape} and dy {of_dy.array.shape}")
-    if rapt_type not in (F32, F64):
-        raise TypeError(f"gate has elements of {array.dtype.name}: gated_backward has f32 and f64")
     of_gate, of_up = _contiguous(of_gate), _contiguous(of_up)
     dgate, dup = output_rows(None, of_gate, rapt_type), output_rows(None, of_gate, rapt_type)
     options = _options(rapt_type, activation, of_gate, of_up, of_dy)

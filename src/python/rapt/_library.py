@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable
-from ctypes import c_double, c_float, c_int, c_int64, c_ssize_t, c_size_t, c_void_p
+from ctypes import c_double, c_float, c_int, c_int64, c_size_t, c_ssize_t, c_uint32, c_void_p
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -14,7 +14,7 @@ REPEAT = -(1 << (8 * ctypes.sizeof(c_ssize_t) - 1))  # RAPT_REPEAT
 
 # rapt_type
 F32, F64, F16, BF16, I8, I4, U4 = 1, 2, 3, 4, 5, 6, 7
-F8_E4M3, F8_E5M2 = 22, 23
+F8_E4M3, F8_E5M2, U8 = 22, 23, 24
 
 
 class Blocks(NamedTuple):
@@ -44,9 +44,45 @@ BLOCKS = {
 }
 
 CAUSAL = {"bottom_right": 1, "top_left": 2, "offset": 3}
-WORDS_GPTQ, WORDS_GPTQ_V2, WORDS_AWQ = 0, 1, 2  # rapt_word_format
+# rapt_word_format
+WORDS_GPTQ, WORDS_GPTQ_V2, WORDS_AWQ = 0, 1, 2
+WORDS_GPTQ_2BIT, WORDS_GPTQ_V2_2BIT, WORDS_GPTQ_3BIT, WORDS_GPTQ_V2_3BIT = 3, 4, 5, 6
 ACTIVATION = {"silu": 0, "gelu": 1, "gelu_tanh": 2}
+MAX_DIMS = 8  # RAPT_MAX_DIMS
+MAX_BATCH_DIMS = 6  # RAPT_MAX_BATCH_DIMS
+
+
+class Map(NamedTuple):
+    """A function of rapt_map."""
+
+    number: int
+    inputs: int
+    parameters: int = 0
+
+
+# The enumerators of rapt_map_function, in its order.
+_UNARY = (
+    "sqrt rsqrt reciprocal exp exp2 expm1 log log2 log1p sin cos tan tanh erf sigmoid log_sigmoid softplus silu gelu"
+)
+_UNARY += " gelu_tanh mish elu hard_sigmoid hard_swish clamp"
+_OTHERS = (
+    "add subtract multiply divide add_scaled pow atan2 fma addcmul addcdiv lerp lerp_at erf_backward sigmoid_backward"
+)
+_OTHERS += " tanh_backward log_sigmoid_backward softplus_backward silu_backward gelu_backward gelu_tanh_backward"
+_OTHERS += " mish_backward elu_backward hard_sigmoid_backward hard_swish_backward clamp_backward"
+_PARAMETERS = {"softplus": 2, "elu": 3, "clamp": 2, "add_scaled": 1, "addcmul": 1, "addcdiv": 1, "lerp_at": 1}
+_PARAMETERS |= {f"{name}_backward": _PARAMETERS[name] for name in ("softplus", "elu", "clamp")}
+_INPUTS = dict.fromkeys(_UNARY.split(), 1) | dict.fromkeys(_OTHERS.split(), 2)
+_INPUTS |= dict.fromkeys(("fma", "addcmul", "addcdiv", "lerp"), 3)
+MAP = {name: Map(number, inputs, _PARAMETERS.get(name, 0)) for number, (name, inputs) in enumerate(_INPUTS.items(), 1)}
 ROPE_TYPES = {None: 0, "default": 0, "linear": 1, "llama3": 2, "yarn": 3}
+# rapt_reduction
+REDUCTION = {
+    "sum": 1, "mean": 2, "var": 3, "norm_1": 4, "norm_2": 5, "norm_inf": 6, "prod": 7, "min": 8, "max": 9, "argmin": 10,
+    "argmax": 11,
+}  # fmt: skip
+# rapt_metric_kind
+METRIC = {"dot": 0, "cosine": 1, "l2_squared": 2, "dot_distance": 3, "cosine_distance": 4}
 ARITHMETIC = {None: 0, "default": 0, "f32": 1, "bf16": 2, "i8": 3}
 
 
@@ -89,6 +125,23 @@ class SoftmaxOptions(_Options):
         ("causal_offset", c_ssize_t),
         ("sinks", c_void_p),
         ("empty_rows_are_zero", c_int),
+    ]
+
+
+class MapOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("function", c_int),
+        ("type", c_int),
+        ("dims", c_size_t),
+        ("shape", c_size_t * MAX_DIMS),
+        ("x_strides", c_ssize_t * MAX_DIMS),
+        ("y_strides", c_ssize_t * MAX_DIMS),
+        ("z_strides", c_ssize_t * MAX_DIMS),
+        ("out_strides", c_ssize_t * MAX_DIMS),
+        ("alpha", c_double),
+        ("beta", c_double),
+        ("gamma", c_double),
     ]
 
 
@@ -150,6 +203,8 @@ class AttentionOptions(_Options):
         ("packed_keys", c_int),
         ("lse", c_void_p),
         ("lse_strides", Strides),
+        ("kv_starts", c_void_p),
+        ("q_starts", c_void_p),
     ]
 
 
@@ -212,6 +267,34 @@ class ExpertOptions(_Options):
         ("offsets", c_void_p),
         ("w_stride", c_ssize_t),
         ("bias_stride", c_ssize_t),
+    ]
+
+
+class LinearBatchOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("dims", c_size_t),
+        ("shape", c_size_t * MAX_BATCH_DIMS),
+        ("x_strides", c_ssize_t * MAX_BATCH_DIMS),
+        ("w_strides", c_ssize_t * MAX_BATCH_DIMS),
+        ("y_strides", c_ssize_t * MAX_BATCH_DIMS),
+        ("add_strides", c_ssize_t * MAX_BATCH_DIMS),
+        ("bias_strides", c_ssize_t * MAX_BATCH_DIMS),
+    ]
+
+
+class EmbeddingBagOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("operation", c_int),
+        ("rows", c_size_t),
+        ("cols", c_size_t),
+        ("bags", c_size_t),
+        ("w_stride", c_ssize_t),
+        ("y_stride", c_ssize_t),
+        ("offsets", c_void_p),
+        ("weights", c_void_p),
     ]
 
 
@@ -284,6 +367,175 @@ class NormOptions(_Options):
         ("bias", c_void_p),
         ("residual", c_void_p),
         ("residual_stride", c_ssize_t),
+        ("rstd", c_void_p),
+        ("mean", c_void_p),
+        ("mean_rest", c_void_p),
+    ]
+
+
+class ReduceOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("operation", c_int),
+        ("type", c_int),
+        ("out_type", c_int),
+        ("reduced", c_uint32),
+        ("dims", c_size_t),
+        ("shape", c_size_t * 8),
+        ("x_strides", c_ssize_t * 8),
+        ("out_strides", c_ssize_t * 8),
+        ("correction", c_double),
+        ("mean", c_void_p),
+    ]
+
+
+class ScanOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("operation", c_int),
+        ("type", c_int),
+        ("axis", c_size_t),
+        ("dims", c_size_t),
+        ("shape", c_size_t * 8),
+        ("x_strides", c_ssize_t * 8),
+        ("out_strides", c_ssize_t * 8),
+    ]
+
+
+class CrossEntropyOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("rows", c_size_t),
+        ("classes", c_size_t),
+        ("x_stride", c_ssize_t),
+        ("dx_stride", c_ssize_t),
+        ("target", c_void_p),
+        ("ignore_index", c_int64),
+        ("label_smoothing", c_double),
+        ("weight", c_void_p),
+        ("lse", c_void_p),
+        ("dout", c_void_p),
+        ("scale", c_double),
+    ]
+
+
+class IndexAddOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("rows", c_size_t),
+        ("cols", c_size_t),
+        ("out_rows", c_size_t),
+        ("x_stride", c_ssize_t),
+        ("out_stride", c_ssize_t),
+        ("indices", c_void_p),
+    ]
+
+
+class TriangularSolveOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("upper", c_int),
+        ("unit_diagonal", c_int),
+        ("batch", c_size_t),
+        ("n", c_size_t),
+        ("cols", c_size_t),
+        ("a_stride", c_ssize_t),
+        ("b_stride", c_ssize_t),
+        ("x_stride", c_ssize_t),
+        ("a_batch_stride", c_ssize_t),
+        ("b_batch_stride", c_ssize_t),
+        ("x_batch_stride", c_ssize_t),
+    ]
+
+
+class CausalConvolutionOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("silu", c_int),
+        ("batch", c_size_t),
+        ("tokens", c_size_t),
+        ("channels", c_size_t),
+        ("taps", c_size_t),
+        ("x_stride", c_ssize_t),
+        ("x_batch_stride", c_ssize_t),
+        ("y_stride", c_ssize_t),
+        ("y_batch_stride", c_ssize_t),
+        ("state_stride", c_ssize_t),
+        ("w_strides", c_ssize_t * 2),
+        ("bias", c_void_p),
+    ]
+
+
+class SearchOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("metric", c_int),
+        ("type", c_int),
+        ("queries", c_size_t),
+        ("rows", c_size_t),
+        ("dim", c_size_t),
+        ("k", c_size_t),
+        ("q_stride", c_ssize_t),
+        ("x_stride", c_ssize_t),
+        ("out_stride", c_ssize_t),
+    ]
+
+
+class MeanPoolOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("batch", c_size_t),
+        ("tokens", c_size_t),
+        ("dim", c_size_t),
+        ("x_stride", c_ssize_t),
+        ("batch_stride", c_ssize_t),
+        ("y_stride", c_ssize_t),
+        ("mask", c_void_p),
+        ("row_lengths", c_void_p),
+    ]
+
+
+class NormalizeOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("rows", c_size_t),
+        ("cols", c_size_t),
+        ("x_stride", c_ssize_t),
+        ("y_stride", c_ssize_t),
+        ("eps", c_double),
+    ]
+
+
+class ConvolutionOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("result", c_int),
+        ("dims", c_size_t),
+        ("batch", c_size_t),
+        ("in_channels", c_size_t),
+        ("out_channels", c_size_t),
+        ("groups", c_size_t),
+        ("in_size", c_size_t * 3),
+        ("taps", c_size_t * 3),
+        ("stride", c_size_t * 3),
+        ("dilation", c_size_t * 3),
+        ("pad_before", c_size_t * 3),
+        ("pad_after", c_size_t * 3),
+        ("x_strides", c_ssize_t * 5),
+        ("y_strides", c_ssize_t * 5),
+        ("packed_w", c_int),
+        ("w_type", c_int),
+        ("arithmetic", c_int),
+        ("bias", c_void_p),
+        ("scale_group", c_size_t),
+        ("x_group", c_size_t),
     ]
 
 
@@ -302,6 +554,57 @@ class NormBackwardOptions(_Options):
         ("dweight", c_void_p),
         ("dbias", c_void_p),
         ("accumulate", c_int),
+        ("rstd", c_void_p),
+        ("mean", c_void_p),
+        ("mean_rest", c_void_p),
+        ("workspace", c_void_p),
+        ("workspace_size", c_size_t),
+    ]
+
+
+class AdamwOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("grad_type", c_int),
+        ("count", c_size_t),
+        ("step", c_size_t),
+        ("lr", c_double),
+        ("beta1", c_double),
+        ("beta2", c_double),
+        ("eps", c_double),
+        ("weight_decay", c_double),
+        ("decay_in_gradient", c_int),
+        ("maximize", c_int),
+    ]
+
+
+class SgdOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("grad_type", c_int),
+        ("count", c_size_t),
+        ("lr", c_double),
+        ("momentum", c_double),
+        ("dampening", c_double),
+        ("weight_decay", c_double),
+        ("nesterov", c_int),
+        ("first_step", c_int),
+        ("maximize", c_int),
+    ]
+
+
+class RandomOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("kind", c_int),
+        ("type", c_int),
+        ("seed", ctypes.c_uint64),
+        ("stream", ctypes.c_uint64),
+        ("offset", ctypes.c_uint64),
+        ("count", c_size_t),
+        ("probability", c_double),
     ]
 
 
@@ -351,6 +654,21 @@ for _type, _number in _VECTOR_TYPES.items():
     _declare(f"scale_{_type}", None, c_void_p, _number, c_void_p, c_size_t)
     for _name in ACTIVATION:
         _declare(f"{_name}_{_type}", None, c_void_p, c_void_p, c_size_t)
+        _declare(f"{_name}_backward_{_type}", None, c_void_p, c_void_p, c_void_p, c_size_t)
+    for _name in ("softmax_backward", "log_softmax_backward"):
+        _declare(
+            f"{_name}_{_type}",
+            c_int,
+            c_void_p,
+            c_ssize_t,
+            c_void_p,
+            c_ssize_t,
+            c_void_p,
+            c_ssize_t,
+            c_size_t,
+            c_size_t,
+            _number,
+        )
     _declare(f"argmax_{_type}", c_size_t, c_void_p, c_size_t)
     for _name in ("softmax", "log_softmax"):
         _declare(
@@ -370,27 +688,14 @@ for _type in ("i8", "u8i8"):
 for _type in ("f32", "f64"):
     _number = _VECTOR_TYPES[_type]
     _declare(f"exp_{_type}", None, c_void_p, c_void_p, c_size_t)
-    for _name in ACTIVATION:
-        _declare(f"{_name}_backward_{_type}", None, c_void_p, c_void_p, c_void_p, c_size_t)
     _declare(f"exp_sum_{_type}", _number, c_void_p, _number, _number, c_void_p, c_size_t)
     _declare(
         f"logsumexp_{_type}", c_int, c_void_p, c_ssize_t, c_void_p, c_size_t, c_size_t, ctypes.POINTER(SoftmaxOptions)
     )
-    _declare(
-        f"softmax_backward_{_type}",
-        c_int,
-        c_void_p,
-        c_ssize_t,
-        c_void_p,
-        c_ssize_t,
-        c_void_p,
-        c_ssize_t,
-        c_size_t,
-        c_size_t,
-        _number,
-    )
 for _type in ("f16_to_f32", "bf16_to_f32", "f32_to_f16", "f32_to_bf16"):
     _declare(f"convert_{_type}", None, c_void_p, c_void_p, c_size_t)
+
+_declare("map", c_int, c_void_p, c_void_p, c_void_p, c_void_p, ctypes.POINTER(MapOptions))
 
 _GATED = ctypes.POINTER(GatedOptions)
 _declare("gated", c_int, c_void_p, c_void_p, c_void_p, _GATED)
@@ -463,8 +768,40 @@ _declare("linear_experts_tasks", c_int, _LINEAR, _EXPERTS, _SIZE)
 _declare(
     "linear_experts_run", c_int, c_void_p, c_void_p, c_void_p, _LINEAR, _EXPERTS, c_size_t, c_size_t, c_void_p, c_size_t
 )
+_BATCH = ctypes.POINTER(LinearBatchOptions)
+_declare("linear_batch", c_int, c_void_p, c_void_p, c_void_p, _LINEAR, _BATCH, c_void_p, c_size_t)
+_declare("linear_batch_workspace", c_int, _LINEAR, _BATCH, _SIZE)
+_declare("linear_batch_tasks", c_int, _LINEAR, _BATCH, _SIZE)
+_declare(
+    "linear_batch_run", c_int, c_void_p, c_void_p, c_void_p, _LINEAR, _BATCH, c_size_t, c_size_t, c_void_p, c_size_t
+)
+_declare("embedding_bag", c_int, c_void_p, c_void_p, c_void_p, c_void_p, ctypes.POINTER(EmbeddingBagOptions))
 _declare("expert_lists", c_int, c_void_p, c_ssize_t, c_size_t, c_size_t, c_size_t, c_void_p, c_void_p, c_void_p)
 _declare("expert_sum", c_int, c_void_p, c_void_p, ctypes.POINTER(ExpertSumOptions))
+_declare("reduce", c_int, c_void_p, c_void_p, ctypes.POINTER(ReduceOptions))
+_declare("scan", c_int, c_void_p, c_void_p, ctypes.POINTER(ScanOptions))
+_declare("cross_entropy", c_int, c_void_p, c_void_p, ctypes.POINTER(CrossEntropyOptions))
+_declare("cross_entropy_backward", c_int, c_void_p, c_void_p, ctypes.POINTER(CrossEntropyOptions))
+_declare("index_add", c_int, c_void_p, c_void_p, ctypes.POINTER(IndexAddOptions))
+_declare("triangular_solve", c_int, c_void_p, c_void_p, c_void_p, ctypes.POINTER(TriangularSolveOptions))
+_declare("causal_convolution", c_int, c_void_p, c_void_p, c_void_p, c_void_p, ctypes.POINTER(CausalConvolutionOptions))
+_SEARCH = ctypes.POINTER(SearchOptions)
+_declare("metric", c_void_p, c_int, c_int)
+_declare("metric_f64", c_void_p, c_int)
+_declare("metric_rows", c_int, c_void_p, c_void_p, c_void_p, _SEARCH)
+_declare("top_k", c_int, c_void_p, c_void_p, c_void_p, c_void_p, _SEARCH, c_void_p, c_size_t)
+_declare("top_k_workspace", c_int, _SEARCH, _SIZE)
+_declare("top_k_tasks", c_int, _SEARCH, _SIZE)
+_declare("top_k_run", c_int, c_void_p, c_void_p, _SEARCH, c_size_t, c_size_t, c_void_p, c_size_t)
+_declare("top_k_merge", c_int, c_void_p, c_void_p, _SEARCH, c_void_p, c_size_t)
+_declare("mean_pool", c_int, c_void_p, c_void_p, ctypes.POINTER(MeanPoolOptions))
+_declare("normalize", c_int, c_void_p, c_void_p, ctypes.POINTER(NormalizeOptions))
+_CONVOLUTION = ctypes.POINTER(ConvolutionOptions)
+_declare("convolution", c_int, c_void_p, c_void_p, c_void_p, _CONVOLUTION, c_void_p, c_size_t)
+_declare("convolution_positions", c_int, _CONVOLUTION, c_void_p)
+_declare("convolution_workspace", c_int, _CONVOLUTION, _SIZE)
+_declare("convolution_tasks", c_int, _CONVOLUTION, _SIZE)
+_declare("convolution_run", c_int, c_void_p, c_void_p, c_void_p, _CONVOLUTION, c_size_t, c_size_t, c_void_p, c_size_t)
 _declare("quantize_rows", c_int, c_void_p, c_int, c_ssize_t, c_size_t, c_size_t, c_size_t, c_int, c_void_p, c_void_p)
 _declare(
     "dequantize_rows",
@@ -487,6 +824,10 @@ _declare(
 for _name in ("rms_norm", "layer_norm"):
     _declare(_name, c_int, c_void_p, c_void_p, ctypes.POINTER(NormOptions))
     _declare(f"{_name}_backward", c_int, c_void_p, c_void_p, c_void_p, ctypes.POINTER(NormBackwardOptions))
+_declare("norm_backward_workspace", c_int, ctypes.POINTER(NormBackwardOptions), _SIZE)
+_declare("adamw_step", c_int, *5 * (c_void_p,), ctypes.POINTER(AdamwOptions))
+_declare("sgd_step", c_int, *3 * (c_void_p,), ctypes.POINTER(SgdOptions))
+_declare("random", c_int, c_void_p, ctypes.POINTER(RandomOptions))
 
 
 def check(status: int) -> None:

@@ -45,9 +45,14 @@ from ._library import (
     I4,
     I8,
     U4,
+    U8,
     WORDS_AWQ,
     WORDS_GPTQ,
+    WORDS_GPTQ_2BIT,
+    WORDS_GPTQ_3BIT,
     WORDS_GPTQ_V2,
+    WORDS_GPTQ_V2_2BIT,
+    WORDS_GPTQ_V2_3BIT,
     Blocks,
     C,
     LinearOptions,
@@ -62,16 +67,22 @@ from ._threads import run_tasks, thread_count
 from ._workspace import SMALL, Workspace, run_at_once
 
 BLOCK = 64  # outputs of a block of packed weights
-_IN_BYTES = {"i8": np.int8, "f8_e4m3": np.uint8, "f8_e5m2": np.uint8}  # one input a byte
-QUANTIZED = {"i8": I8, "i4": I4, "u4": U4, "f8_e4m3": F8_E4M3, "f8_e5m2": F8_E5M2}
-INTEGERS = {"i8": I8, "i4": I4, "u4": U4}
+_IN_BYTES = {"i8": np.int8, "u8": np.uint8, "f8_e4m3": np.uint8, "f8_e5m2": np.uint8}  # one input a byte
+QUANTIZED = {"i8": I8, "i4": I4, "u4": U4, "u8": U8, "f8_e4m3": F8_E4M3, "f8_e5m2": F8_E5M2}
+INTEGERS = {"i8": I8, "i4": I4, "u4": U4, "u8": U8}
 IN_BLOCKS = {name: of.number for name, of in BLOCKS.items()}
 ROW = 2 * sys.maxsize + 1  # x_group of a whole row
 SCALE_GROUPS = (0, 16, 32, 64, 128, 256)
 OUTPUTS_PER_SCALE = (1, 64, 128, 256, -1)
 _NUMBERS = {"f32": F32, "f16": F16, "bf16": BF16}
+_GPTQ = {  # without v2, and with it
+    2: (WORDS_GPTQ_2BIT, WORDS_GPTQ_V2_2BIT),
+    3: (WORDS_GPTQ_3BIT, WORDS_GPTQ_V2_3BIT),
+    4: (WORDS_GPTQ, WORDS_GPTQ_V2),
+    8: (WORDS_GPTQ, WORDS_GPTQ_V2),
+}
 
-Integers = Literal["i8", "i4", "u4"]
+Integers = Literal["i8", "i4", "u4", "u8"]
 Arithmetic = Literal["default", "f32", "bf16", "i8", None]
 
 
@@ -156,8 +167,8 @@ class PackedWeights:
     """Weights in the order in which linear reads them, by pack_weights.
 
     shape         (out_features, in_features)
-    type          "f32", "f64", "f16" or "bf16"; "i8", "i4", "u4", "f8_e4m3" or "f8_e5m2" by pack_quantized; or the name of
-                  blocks by pack_blocks, such as "Q4_K"
+    type          "f32", "f64", "f16" or "bf16"; "i8", "i4", "u4", "u8", "f8_e4m3" or "f8_e5m2" by pack_quantized; or the name
+                  of blocks by pack_blocks, such as "Q4_K"
     data          the packed weights as uint8
     scale_group   inputs that share a scale of quantized weights; 0: a row, or as the blocks say
 
@@ -420,6 +431,25 @@ def _rows_of_integers(q: Any, type: str, in_features: int | None) -> tuple[Array
     return np.ascontiguousarray(matrix), in_features
 
 
+def _rows_of_blocks(
+    q: Any, type: str, of: Blocks, in_features: int | None, group: int, arrays: dict[str, Any]
+) -> tuple[Array, int]:
+    matrix = _matrix(q, "q")
+    for name, array in arrays.items():
+        if array is not None:
+            raise ValueError(f"{name} is for integers: blocks of {type} have their scales in them")
+    if matrix.dtype != np.uint8:
+        raise TypeError(f"q has elements of {matrix.dtype.name}, not uint8")
+    if matrix.shape[1] % of.bytes != 0:
+        raise ValueError(f"q has the shape {matrix.shape}: a block of {type} has {of.bytes} bytes")
+    inputs = matrix.shape[1] // of.bytes * of.inputs
+    if in_features is not None and integer(in_features, "in_features") != inputs:
+        raise ValueError(f"q has the shape {matrix.shape}, which is not that of {in_features} inputs")
+    if group not in (0, of.group):
+        raise ValueError(f"group is {group}: {of.group} inputs share a scale in blocks of {type}")
+    return np.ascontiguousarray(matrix), inputs
+
+
 def _zeros(zeros: Any, shape: tuple[int, int]) -> Array:
     numbers = broadcast(as_integers(zeros, "zeros"), shape, "zeros")
     if numbers.size and (numbers.min() < 0 or numbers.max() > 255):
@@ -428,9 +458,10 @@ def _zeros(zeros: Any, shape: tuple[int, int]) -> Array:
 
 
 def _check_parts(type: str, zeros: Any, codebook: Any) -> None:
-    for name, x in (("zeros", zeros), ("codebook", codebook)):
-        if x is not None and type != "u4":
-            raise ValueError(f"{name} is for integers of 'u4', not of {type!r}")
+    if zeros is not None and type not in ("u4", "u8"):
+        raise ValueError(f"zeros is for integers of 'u4' and 'u8', not of {type!r}")
+    if codebook is not None and type != "u4":
+        raise ValueError(f"codebook is for integers of 'u4', not of {type!r}")
     if zeros is not None and codebook is not None:
         raise ValueError("zeros and codebook are both given: a codebook takes the place of q - zero")
 
@@ -457,15 +488,23 @@ def dequantize_rows(
     """(q - zero) * scale + offset, as [rows][in_features] of out_type. The arguments are those of pack_quantized, but any
     number of inputs may share a scale.
 
+    With a type of pack_blocks, q has its blocks, uint8 [rows][bytes of a row], and the result their numbers. They have their
+    scales in them, so that no other array goes with them.
+
     >>> q, scales = rapt.quantize_rows(np.array([[1, -2, 4]], np.float32))
     >>> rapt.dequantize_rows(q, "i8", scales)
     array([[ 1.007874, -2.015748,  4.      ]], dtype=float32)
     """
-    q_type = _integers(type, INTEGERS)
+    in_blocks = BLOCKS.get(type) if isinstance(type, str) else None
+    q_type = in_blocks.number if in_blocks else _integers(type, INTEGERS)
     y_type = type_choice({None: F32, **_NUMBERS}, "out_type", out_type)
     group = integer(group, "group")
-    matrix, inputs = _rows_of_integers(q, type, in_features)
-    _check_parts(type, zeros, codebook)
+    if in_blocks:
+        arrays = {"scales": scales, "zeros": zeros, "offsets": offsets, "codebook": codebook}
+        matrix, inputs = _rows_of_blocks(q, type, in_blocks, in_features, group, arrays)
+    else:
+        matrix, inputs = _rows_of_integers(q, type, in_features)
+        _check_parts(type, zeros, codebook)
     groups = 0 if inputs == 0 else -(-inputs // (group or inputs))
     shape = len(matrix), groups
     of_scales, scale_type = _scales_and_offsets(scales, offsets, shape, shape)
@@ -526,15 +565,15 @@ def pack_quantized(
 ) -> PackedWeights:
     """Quantized weights for linear: input k of an output is scale * (q[k] - zero) + offset.
 
-    q             int8 [out_features][in_features] for type "i8". For "i4", of -8 to 7, and "u4", of 0 to 15, uint8
-                  [out_features][(in_features + 1) / 2]: input 2j is in the low half of byte j, input 2j + 1 in the high half.
+    q             int8 [out_features][in_features] for type "i8", uint8 for "u8". For "i4", of -8 to 7, and "u4", of 0 to 15,
+                  uint8 [out_features][(in_features + 1) / 2]: input 2j is in the low half of byte j, input 2j + 1 in the high.
                   For "f8_e4m3" and "f8_e5m2", the bytes of the numbers as uint8 [out_features][in_features], such as
                   w.view(torch.uint8)
     in_features   needed for an odd number of 4-bit inputs
     scale_group   16, 32, 64, 128 or 256 inputs share a scale; 0: the whole row
     outputs_per_scale    64, 128 or 256 outputs share a row of scales; -1: all outputs
     scales        f32, f16 or bf16 [out_features][groups], or with a row for each so many outputs
-    zeros         uint8 [out_features][groups], only of "u4", whose zero is 8 without them
+    zeros         uint8 [out_features][groups], only of "u4" and "u8", whose zeros are 8 and 128 without them
     offsets       [out_features][groups], of the type of scales
     codebook      16 numbers that take the place of q - zero, only of "u4"
 
@@ -675,32 +714,35 @@ def unpack_blocks(w: PackedWeights) -> Array:
 
 
 @overload
-def pack_gptq(qweight: Any, qzeros: Any, scales: Any, g_idx: None = None, v2: bool = False) -> PackedWeights:
+def pack_gptq(
+    qweight: Any, qzeros: Any, scales: Any, g_idx: None = None, v2: bool = False, bits: int = 4
+) -> PackedWeights:
     ...
 
 
 @overload
 def pack_gptq(
-    qweight: Any, qzeros: Any, scales: Any, g_idx: TensorLike, v2: bool = False
+    qweight: Any, qzeros: Any, scales: Any, g_idx: TensorLike, v2: bool = False, bits: int = 4
 ) -> tuple[PackedWeights, Array]:
     ...
 
 
-def pack_gptq(qweight: Any, qzeros: Any, scales: Any, g_idx: Any = None, v2: bool = False) -> Any:
-    """Weights for linear from the 4-bit words of a GPTQ file: those of pack_quantized for the same integers.
+def pack_gptq(qweight: Any, qzeros: Any, scales: Any, g_idx: Any = None, v2: bool = False, bits: int = 4) -> Any:
+    """Weights for linear from the words of a GPTQ file: those of pack_quantized for the same integers.
 
-    qweight  int32 [in_features / 8][out_features]
-    qzeros   int32 [groups][out_features / 8]
+    qweight  int32 [in_features * bits / 32][out_features]
+    qzeros   int32 [groups][out_features * bits / 32]
     scales   f32, f16 or bf16 [groups][out_features]
     g_idx    [in_features] integers: the group of each input, where they are out of order (desc_act). The result is then
              (weights, order): input k of the weights is input order[k] of the file, so linear takes x[..., order]
     v2       the file's checkpoint_format is "gptq_v2": qzeros has zeros, and not zeros less one
+    bits     of an integer: 2, 3 and 4 become "u4", which takes 4 bits for each, and 8 "u8"
 
-    in_features and out_features are multiples of 8. The inputs of a group are 16, 32, 64, 128 or 256, or all of them; the
-    last group may have fewer.
+    in_features and out_features are multiples of 8, or with 2, 3 and 8 bits of 16, 32 and 4. The inputs of a group are 16,
+    32, 64, 128 or 256, or all of them; the last group may have fewer.
 
-    A TypeError is another type of elements. A ValueError is another shape or size of groups, or a g_idx whose groups are
-    not full.
+    A TypeError is another type of elements. A ValueError is another shape or size of groups, a g_idx whose groups are
+    not full, or a zero of 256, which qzeros of 8 bits without v2 can have.
 
     >>> ones = np.full((1, 8), 0x11111111, np.int32)  # 8 inputs of 1
     >>> zeros = np.full((1, 1), -0x77777778, np.int32)  # 0x88888888: a zero of 9
@@ -709,7 +751,10 @@ def pack_gptq(qweight: Any, qzeros: Any, scales: Any, g_idx: Any = None, v2: boo
     """
     if not isinstance(v2, (bool, np.bool_)):
         raise TypeError(f"v2 is {shown(v2)}, not True or False")
-    return _pack_words(WORDS_GPTQ_V2 if v2 else WORDS_GPTQ, qweight, qzeros, scales, g_idx)
+    number = integer(bits, "bits")
+    if number not in _GPTQ:
+        raise ValueError(f"bits is {number}, not one of {', '.join(map(str, _GPTQ))}")
+    return _pack_words(_GPTQ[number][bool(v2)], number, qweight, qzeros, scales, g_idx)
 
 
 def pack_awq(qweight: Any, qzeros: Any, scales: Any) -> PackedWeights:
@@ -726,25 +771,28 @@ def pack_awq(qweight: Any, qzeros: Any, scales: Any) -> PackedWeights:
     >>> rapt.linear(np.ones(8, np.float32), rapt.pack_awq(w, zeros, np.ones((1, 8), np.float32)))[:2]
     array([16., 16.], dtype=float32)
     """
-    weights: PackedWeights = _pack_words(WORDS_AWQ, qweight, qzeros, scales, None)
+    weights: PackedWeights = _pack_words(WORDS_AWQ, 4, qweight, qzeros, scales, None)
     return weights
 
 
-def _pack_words(format: int, qweight: Any, qzeros: Any, scales: Any, g_idx: Any) -> Any:
+def _pack_words(format: int, bits: int, qweight: Any, qzeros: Any, scales: Any, g_idx: Any) -> Any:
     words, of_zeros = _words(qweight, "qweight"), _words(qzeros, "qzeros")
     numbers = _matrix(_scales(scales, "scales"), "scales")
     rows, columns = words.shape
-    inputs, outputs = (rows, 8 * columns) if format == WORDS_AWQ else (8 * rows, columns)
-    if inputs == 0 or inputs % 8 != 0 or outputs % 8 != 0:
-        raise ValueError(
-            f"qweight has the shape {words.shape}: {outputs} outputs and {inputs} inputs, not multiples of 8 above 0"
-        )
+    inputs, outputs = (rows, 8 * columns) if format == WORDS_AWQ else (32 * rows // bits, columns)
+    unit = 32 if bits == 3 else 32 // bits  # integers of whole words
+    if inputs == 0 or inputs % unit != 0 or outputs % unit != 0:
+        sizes = f"{outputs} outputs and {inputs} inputs"
+        raise ValueError(f"qweight has the shape {words.shape}: {sizes}, not multiples of {unit} above 0")
     groups = len(numbers)
     if numbers.shape != (groups, outputs):
         raise ValueError(f"scales has the shape {numbers.shape}, not (groups, {outputs})")
-    if of_zeros.shape != (groups, outputs // 8):
-        raise ValueError(f"qzeros has the shape {of_zeros.shape}, not {(groups, outputs // 8)}")
-    options = _packed_options((outputs, inputs), U4)
+    columns_of_zeros = outputs * bits // 32
+    if of_zeros.shape != (groups, columns_of_zeros):
+        raise ValueError(f"qzeros has the shape {of_zeros.shape}, not {(groups, columns_of_zeros)}")
+    if bits == 8 and format == WORDS_GPTQ and (of_zeros.view(np.uint8) == 255).any():
+        raise ValueError("qzeros has 255, for a zero of 256: zeros are 0 to 255")
+    options = _packed_options((outputs, inputs), U8 if bits == 8 else U4)
     options.scale_group = scale_group = _group_of(groups, inputs)
     options.w_scale_type = element_type(numbers, "scales")
     numbers = np.ascontiguousarray(numbers)
@@ -755,7 +803,7 @@ def _pack_words(format: int, qweight: Any, qzeros: Any, scales: Any, g_idx: Any)
     arrays = address(words), address(of_zeros), address(numbers), None if of_inputs is None else address(of_inputs)
     to = address(data), len(data), None if order is None else address(order)
     _check(C.rapt_linear_pack_words(*arrays, format, options, *to), options)
-    weights = PackedWeights((outputs, inputs), "u4", data, scale_group)
+    weights = PackedWeights((outputs, inputs), "u8" if bits == 8 else "u4", data, scale_group)
     return weights if order is None else (weights, order.astype(np.intp))
 
 

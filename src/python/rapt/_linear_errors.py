@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ._arrays import SUFFIXES
-from ._library import BLOCKS, F8_E4M3, F8_E5M2, I4, U4, C, LinearOptions
+from ._library import BLOCKS, F8_E4M3, F8_E5M2, I4, U4, U8, C, LinearOptions
 from ._status import Status
 
 _NAMES = {
     **SUFFIXES,
     I4: "i4",
     U4: "u4",
+    U8: "u8",
     F8_E4M3: "f8_e4m3",
     F8_E5M2: "f8_e5m2",
     **{of.number: name for name, of in BLOCKS.items()},

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from ._arguments import by_name, shown
 from ._arrays import Array, TensorLike, Torch
 from ._library import check
+
+if TYPE_CHECKING:
+    from ._norms import NormStatistics
 
 Result = TypeVar("Result")
 
@@ -87,6 +90,14 @@ def prepare(  # type: ignore[misc]
 def prepare(  # type: ignore[misc]
     function: Callable[..., Any], x: TensorLike, *arguments: Any, return_lse: Literal[True], **options: Any
 ) -> Prepared[tuple[Array, Array]]: ...
+@overload
+def prepare(  # type: ignore[misc]
+    function: Callable[..., Any], x: Torch, *arguments: Any, return_statistics: Literal[True], **options: Any
+) -> Prepared[tuple[Torch, NormStatistics]]: ...
+@overload
+def prepare(  # type: ignore[misc]
+    function: Callable[..., Any], x: TensorLike, *arguments: Any, return_statistics: Literal[True], **options: Any
+) -> Prepared[tuple[Array, NormStatistics]]: ...
 @overload
 def prepare(  # type: ignore[misc]
     function: Callable[..., Any], x: Torch, *arguments: Any, **options: Any

@@ -547,13 +547,33 @@ def softmax_backward(y: TensorLike, dy: TensorLike, scale: float = 1.0, *, out: 
 def softmax_backward(y: Any, dy: Any, scale: float = 1.0, *, out: Any = None) -> Any:
     """The gradient of softmax(scale * x) from its output y and that output's gradient dy, along the last dimension.
 
-    y, dy and the result have one shape and one type, f32 or f64. `out` may be y or dy. A TypeError is another type, a
-    ValueError another shape.
+    y, dy and the result have one shape and one type, f32, f64, f16 or bf16. `out` may be y or dy. A TypeError is another
+    type, a ValueError another shape.
     """
+    return _gradient("softmax_backward", y, dy, scale, out)
+
+
+# fmt: off
+@overload
+def log_softmax_backward(y: Torch, dy: TensorLike, scale: float = 1.0, *, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
+@overload
+def log_softmax_backward(y: TensorLike, dy: TensorLike, scale: float = 1.0, *, out: Array | None = None) -> Array: ...
+# fmt: on
+
+
+def log_softmax_backward(y: Any, dy: Any, scale: float = 1.0, *, out: Any = None) -> Any:
+    """The gradient of log_softmax(scale * x) from its output y, with softmax_backward's arguments and errors.
+
+    Where y is -inf, dy is not looked at, and the gradient is 0.
+    """
+    return _gradient("log_softmax_backward", y, dy, scale, out)
+
+
+def _gradient(name: str, y: Any, dy: Any, scale: float, out: Any) -> Any:
     y_rows, dy_rows, rapt_type = gradient_rows(y, "y", dy)
     scale = number(scale, "scale")
     flat = output_rows(out, y_rows, rapt_type)
-    function = getattr(C, f"rapt_softmax_backward_{SUFFIXES[rapt_type]}")
+    function = getattr(C, f"rapt_{name}_{SUFFIXES[rapt_type]}")
 
     def run(first: int, count: int) -> Any:
         of_y, of_dy, of_dx = y_rows.at(first), dy_rows.at(first), flat.at(first)

@@ -39,3 +39,5 @@ class Status(IntEnum):
     MSCALE = 92
     EPS = 93
     WEIGHT = 94
+    KV_STARTS = 115
+    Q_STARTS = 116

@@ -1,6 +1,6 @@
 """Functions of torch.nn.functional by rapt, and rope and gated, with gradients.
 
-Forward calls of 16 bits compute in f32 and round once. So do the gradients, whose inputs are widened.
+Calls of 16 bits compute in f32 and round once, forwards and backwards.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class _Softmax(torch.autograd.Function):
     @staticmethod
     @differentiable_once("softmax")
     def backward(ctx: Any, dy: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, None]:
-        of_y, of_dy = (widened(x).movedim(ctx.dim, -1) for x in (y, dy))
-        return rapt.softmax_backward(of_y, of_dy).movedim(-1, ctx.dim).to(y.dtype), None
+        of_y, of_dy = (x.detach().movedim(ctx.dim, -1) for x in (y, dy))
+        return rapt.softmax_backward(of_y, of_dy).movedim(-1, ctx.dim), None
 
 
 def _converted(input: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
@@ -63,6 +63,7 @@ class _LogSoftmax(torch.autograd.Function):
     @staticmethod
     @differentiable_once("log_softmax")
     def backward(ctx: Any, dy: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, None]:
+        # Of x and not of the result, because exp of a result of 16 bits may be off by a percent and more.
         of_dy, shape = widened(dy), list(x.shape)
         shape[ctx.dim] = 1
         # A product and a difference of PyTorch are rounded once each: they have the same bits on every CPU.
@@ -88,8 +89,8 @@ class _RmsNorm(torch.autograd.Function):
     def backward(
         ctx: Any, dy: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None
     ) -> tuple[torch.Tensor | None, ...]:
-        factors = None if weight is None else widened(weight)
-        gradients = rapt.rms_norm_backward(widened(x), widened(dy), factors, eps=ctx.eps)
+        factors = None if weight is None else weight.detach()
+        gradients = rapt.rms_norm_backward(x.detach(), dy.detach(), factors, eps=ctx.eps)
         return (*(_as_needed(gradients, (x, weight), ctx)), None)
 
 
@@ -108,8 +109,8 @@ class _LayerNorm(torch.autograd.Function):
     def backward(
         ctx: Any, dy: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None
     ) -> tuple[torch.Tensor | None, ...]:
-        factors = None if weight is None else widened(weight)
-        gradients = rapt.layer_norm_backward(widened(x), widened(dy), factors, eps=ctx.eps)
+        factors = None if weight is None else weight.detach()
+        gradients = rapt.layer_norm_backward(x.detach(), dy.detach(), factors, eps=ctx.eps)
         return (*(_as_needed(gradients, (x, weight, bias), ctx)), None)
 
 
@@ -227,7 +228,7 @@ class _Activated(torch.autograd.Function):
     @staticmethod
     @differentiable_once("silu and gelu")
     def backward(ctx: Any, dy: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, None]:
-        return _BACKWARDS[ctx.name](widened(x), widened(dy)).to(x.dtype), None
+        return _BACKWARDS[ctx.name](x.detach(), dy.detach()), None
 
 
 def _activated(input: torch.Tensor, name: str) -> torch.Tensor:
@@ -251,6 +252,111 @@ def gelu(input: torch.Tensor, approximate: Literal["none", "tanh"] = "none") -> 
     return _activated(input, "gelu" if approximate == "none" else "gelu_tanh")
 
 
+def _mapping(name: str, function: str, of_result: bool) -> Any:
+    """An elementwise function of rapt by the name of torch, whose gradient is one of its result or of its argument."""
+    forwards, backwards = getattr(rapt, function), getattr(rapt, f"{function}_backward")
+
+    class Mapped(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, *parameters: float) -> torch.Tensor:  # type: ignore[override]
+            y: torch.Tensor = forwards(x.detach(), *parameters)
+            ctx.save_for_backward(y if of_result else x)
+            ctx.parameters = parameters
+            return y
+
+        @staticmethod
+        @differentiable_once(name)
+        def backward(ctx: Any, dy: torch.Tensor, saved: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+            dx = backwards(saved.detach(), dy.detach(), *ctx.parameters)
+            return (dx, *(None for _ in ctx.parameters))
+
+    return Mapped
+
+
+_OF_RESULT = ("sigmoid", "tanh")
+_NAMES = {"logsigmoid": "log_sigmoid"}  # of rapt, where torch has another
+_MAPPED = {
+    name: _mapping(name, _NAMES.get(name, name), name in _OF_RESULT)
+    for name in (
+        "sigmoid tanh logsigmoid softplus mish elu celu selu hardsigmoid hardswish hardtanh relu relu6".split()
+    )
+}
+
+
+def _mapped(name: str, input: torch.Tensor, *parameters: float) -> torch.Tensor:
+    check_tensors(input=input)
+    y: torch.Tensor = _MAPPED[name].apply(input, *parameters)
+    return y
+
+
+def sigmoid(input: torch.Tensor) -> torch.Tensor:
+    """torch.nn.functional.sigmoid: 1 / (1 + exp(-input)), with silu's errors."""
+    return _mapped("sigmoid", input)
+
+
+def tanh(input: torch.Tensor) -> torch.Tensor:
+    """torch.nn.functional.tanh: the hyperbolic tangent, with silu's errors."""
+    return _mapped("tanh", input)
+
+
+def logsigmoid(input: torch.Tensor) -> torch.Tensor:
+    """torch.nn.functional.logsigmoid: log(sigmoid(input)), with silu's errors."""
+    return _mapped("logsigmoid", input)
+
+
+def mish(input: torch.Tensor) -> torch.Tensor:
+    """torch.nn.functional.mish: input * tanh(log(1 + exp(input))), with silu's errors."""
+    return _mapped("mish", input)
+
+
+def hardsigmoid(input: torch.Tensor) -> torch.Tensor:
+    """torch.nn.functional.hardsigmoid: clamp(input + 3, 0, 6) / 6, with silu's errors."""
+    return _mapped("hardsigmoid", input)
+
+
+def hardswish(input: torch.Tensor) -> torch.Tensor:
+    """torch.nn.functional.hardswish: input * hardsigmoid(input), with silu's errors."""
+    return _mapped("hardswish", input)
+
+
+def relu(input: torch.Tensor) -> torch.Tensor:
+    """torch.nn.functional.relu: max(input, 0), with silu's errors."""
+    return _mapped("relu", input)
+
+
+def relu6(input: torch.Tensor) -> torch.Tensor:
+    """torch.nn.functional.relu6: min(max(input, 0), 6), with silu's errors."""
+    return _mapped("relu6", input)
+
+
+def selu(input: torch.Tensor) -> torch.Tensor:
+    """torch.nn.functional.selu: elu with the numbers of its paper, with silu's errors."""
+    return _mapped("selu", input)
+
+
+def elu(input: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
+    """torch.nn.functional.elu: input above 0, else alpha * (exp(input) - 1), with silu's errors."""
+    return _mapped("elu", input, alpha)
+
+
+def celu(input: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
+    """torch.nn.functional.celu: input above 0, else alpha * (exp(input / alpha) - 1). An alpha of 0 is a ValueError."""
+    return _mapped("celu", input, alpha)
+
+
+def hardtanh(input: torch.Tensor, min_val: float = -1.0, max_val: float = 1.0) -> torch.Tensor:
+    """torch.nn.functional.hardtanh: min(max(input, min_val), max_val). A min_val above max_val is a ValueError."""
+    return _mapped("hardtanh", input, min_val, max_val)
+
+
+def softplus(input: torch.Tensor, beta: float = 1.0, threshold: float = 20.0) -> torch.Tensor:
+    """torch.nn.functional.softplus: log(1 + exp(beta * input)) / beta, or input where beta * input is above threshold.
+
+    A beta or a threshold of 0 is a ValueError.
+    """
+    return _mapped("softplus", input, beta, threshold)
+
+
 class _Gated(torch.autograd.Function):
     @staticmethod
     def forward(  # type: ignore[override]
@@ -263,7 +369,7 @@ class _Gated(torch.autograd.Function):
     @staticmethod
     @differentiable_once("gated")
     def backward(ctx: Any, dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        gradients = rapt.gated_backward(widened(gate), widened(up), widened(dy), ctx.activation)
+        gradients = rapt.gated_backward(gate.detach(), up.detach(), dy.detach(), ctx.activation)
         return (*_as_needed(gradients, (gate, up), ctx), None)
 
 

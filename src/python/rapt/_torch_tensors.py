@@ -41,7 +41,7 @@ def check_tensors(**tensors: object) -> None:
 
 
 def widened(x: torch.Tensor) -> torch.Tensor:
-    """x without its history, in f32 where it has 16 bits: most gradients of the library are of f32 and f64."""
+    """x without its history, in f32 where it has 16 bits."""
     x = x.detach()
     return x if x.dtype == torch.float64 else x.float()
 

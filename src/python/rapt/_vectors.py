@@ -51,8 +51,9 @@ def _functions(name: str, types: tuple[int, ...]) -> dict[int, Any]:
     return {rapt_type: getattr(C, f"rapt_{name}_{SUFFIXES[rapt_type]}") for rapt_type in types}
 
 
-_FUNCTIONS = {name: _functions(name, _FLOATING) for name in ("scale", *ACTIVATION, "argmax")} | {
-    name: _functions(name, (F32, F64)) for name in ("exp", "exp_sum", *(f"{name}_backward" for name in ACTIVATION))
+_GRADIENTS = tuple(f"{name}_backward" for name in ACTIVATION)
+_FUNCTIONS = {name: _functions(name, _FLOATING) for name in ("scale", *ACTIVATION, *_GRADIENTS, "argmax")} | {
+    name: _functions(name, (F32, F64)) for name in ("exp", "exp_sum")
 }
 
 
@@ -278,7 +279,7 @@ def silu_backward(x: TensorLike, dy: TensorLike, out: Array | None = None) -> Ar
 
 
 def silu_backward(x: Any, dy: TensorLike, out: Any = None) -> Any:
-    """The gradient of x, given that of silu(x): dy * silu'(x), of f32 or f64.
+    """The gradient of x, given that of silu(x): dy * silu'(x), of f32, f64, f16 or bf16.
 
     x, dy and the result have one shape and one type. `out` takes the result, is contiguous, and may be x or dy. A TypeError
     is another type, a ValueError another shape.
@@ -320,8 +321,8 @@ def _gradient(name: str, x: Any, dy: TensorLike, out: Any) -> Any:
     if gradient.shape != array.shape:
         raise ValueError(f"x has the shape {array.shape} and dy {gradient.shape}")
     refuse_overlap(gradient, result, "dy")
-    if rapt_type not in (F32, F64):
-        raise TypeError(f"x has elements of {array.dtype.name}: {name}_backward has f32 and f64")
+    if rapt_type not in _FLOATING:
+        raise TypeError(f"x has elements of {array.dtype.name}: {name}_backward has f32, f64, f16 and bf16")
     function = _FUNCTIONS[name + "_backward"][rapt_type]
     of_x, of_dy, of_dx, size = address(array), address(gradient), address(result), array.itemsize
 

@@ -13,22 +13,78 @@ every order. A second derivative of another function is a RuntimeError, whicheve
 That graph (create_graph=True) alone is no error.
 
 Tested with PyTorch 1.13. Not tested: torch.compile, torch.func and autocast.
+
+enable() lets rapt compute the operators of an unmodified program; it needs PyTorch 2.9 and is tested with 2.13.
 """
 
 from __future__ import annotations
 
 from ._torch_attention import scaled_dot_product_attention
-from ._torch_layers import gated, gelu, layer_norm, linear, log_softmax, rms_norm, rope, silu, softmax
+from ._torch_enable import Report, UncoveredError, disable, enable, enabled, report
+from ._torch_hash import hash
+from ._torch_packed import clear_packed
+from ._torch_layers import (
+    celu,
+    elu,
+    gated,
+    gelu,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    layer_norm,
+    linear,
+    log_softmax,
+    logsigmoid,
+    mish,
+    relu,
+    relu6,
+    rms_norm,
+    rope,
+    selu,
+    sigmoid,
+    silu,
+    softmax,
+    softplus,
+    tanh,
+)
 
 __all__ = [
+    "Report",
+    "UncoveredError",
+    "celu",
+    "clear_packed",
+    "disable",
+    "elu",
+    "enable",
+    "enabled",
     "gated",
     "gelu",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hash",
     "layer_norm",
     "linear",
     "log_softmax",
+    "logsigmoid",
+    "mish",
+    "relu",
+    "relu6",
+    "report",
     "rms_norm",
     "rope",
     "scaled_dot_product_attention",
+    "selu",
+    "sigmoid",
     "silu",
     "softmax",
+    "softplus",
+    "tanh",
 ]
+
+if __name__ == "__main__":
+    import sys
+
+    from ._torch_command import command
+
+    sys.exit(command())

@@ -1,0 +1,725 @@
+"""Kernels of PyTorch's operators, with the arguments of their schemas, made of rapt's functions.
+
+rapt.torch.enable() puts them in the place of PyTorch's own for the dispatch key CPU. They get tensors without a history, of
+the types that rapt has. What a kernel does not do it hands to the one that it replaces: `original`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+import rapt
+
+from ._torch_packed import packed
+from ._torch_table import (
+    TYPES,
+    WHEN,
+    Exact,
+    NotReplaced,
+    Tensor,
+    kernel,
+    mapped,
+    of,
+    promoted,
+    threads,
+    wide,
+    with_forms,
+)
+
+# ---- products
+
+
+@kernel("mm", "mm.out")
+def mm(a: Tensor, b: Tensor) -> Tensor:
+    if a.dtype != b.dtype:
+        raise NotReplaced
+    if a.shape[1] == 0:
+        return a.new_zeros(a.shape[0], b.shape[1])
+    return _product(a, b, None)
+
+
+def _product(a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
+    weights = b.t()
+    result: Tensor = rapt.linear(a, packed(weights) or weights, bias, threads=threads())
+    return result
+
+
+def _added(y: Tensor, addend: Tensor, beta: float, alpha: float) -> Tensor:
+    """beta * addend + alpha * y. A beta of 0 reads nothing."""
+    y = y if alpha == 1 else y * alpha
+    if beta == 0:
+        return y
+    return y + (addend if beta == 1 else addend * beta)
+
+
+@kernel("addmm", "addmm.out", "addmm_")
+def addmm(addend: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    is_bias = addend.dim() == 1 and addend.shape[0] == b.shape[1] and beta == 1 and alpha == 1
+    if is_bias and a.dtype == b.dtype and a.shape[1]:
+        return _product(a, b, wide(addend))
+    return _added(mm(a, b), addend, beta, alpha)
+
+
+@kernel("bmm", "bmm.out")
+def bmm(a: Tensor, b: Tensor) -> Tensor:
+    if a.dtype != b.dtype:
+        raise NotReplaced
+    result: Tensor = rapt.bmm(a, b, threads=threads())
+    return result
+
+
+@kernel("baddbmm", "baddbmm.out", "baddbmm_")
+def baddbmm(addend: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    return _added(bmm(a, b), addend, beta, alpha)
+
+
+@kernel("dot")
+def dot(a: Tensor, b: Tensor) -> Tensor:
+    product: Tensor = mm(a[None], b[:, None])[0, 0]
+    return product
+
+
+@kernel("vdot")
+def vdot(a: Tensor, b: Tensor) -> Tensor:
+    return dot(a, b)
+
+
+@kernel("mv")
+def mv(a: Tensor, b: Tensor) -> Tensor:
+    product: Tensor = mm(a, b[:, None])[:, 0]
+    return product
+
+
+@kernel("addmv", "addmv.out", "addmv_")
+def addmv(addend: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    return _added(mv(a, b), addend, beta, alpha)
+
+
+@kernel("_addmm_activation", "_addmm_activation.out")
+def addmm_activation(
+    addend: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1, use_gelu: bool = False
+) -> Tensor:
+    y: Tensor = addmm(addend, a, b, beta=beta, alpha=alpha)
+    made: Tensor = gelu(y, approximate="tanh") if use_gelu else y.relu()
+    return made
+
+
+@kernel("linalg_solve_triangular", "linalg_solve_triangular.out")
+def solve_triangular(a: Tensor, b: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+    if not left:  # x a = b is aᵀ xᵀ = bᵀ
+        x: Tensor = solve_triangular(a.mT, b.mT, upper=not upper, unitriangular=unitriangular).mT
+        return x
+    if a.dtype not in (torch.float32, torch.float64) or a.dtype != b.dtype:
+        raise NotReplaced
+    broadcast: Any = torch.broadcast_shapes
+    leading = broadcast(a.shape[:-2], b.shape[:-2])
+    a, b = a.expand(*leading, *a.shape[-2:]), b.expand(*leading, *b.shape[-2:])
+    if b.numel() == 0:
+        return torch.empty_like(b)
+    return torch.as_tensor(
+        rapt.solve_triangular(a.contiguous(), b.contiguous(), upper=upper, unitriangular=unitriangular)
+    )
+
+
+# ---- functions of elements
+
+
+def _vector(function: Callable[..., Any], x: Tensor, *operands: Tensor) -> Tensor:
+    """For functions of contiguous arrays."""
+    out = torch.empty_like(x)
+    if out.is_contiguous():
+        function(x.contiguous(), *(y.contiguous() for y in operands), out=out)
+    else:
+        out.copy_(function(x.contiguous(), *(y.contiguous() for y in operands)))
+    return out
+
+
+def _unary(name: str, function: Callable[..., Any], apply: Callable[..., Tensor] = mapped) -> None:
+    with_forms(name, lambda x: apply(function, x))
+
+
+for _name in "sigmoid tanh log log2 log1p expm1 exp2 erf sin cos tan rsqrt".split():
+    _unary(_name, getattr(rapt, _name))
+kernel("mish")(lambda x: mapped(rapt.mish, x))
+_unary("exp", rapt.exp, _vector)
+_unary("silu", rapt.silu, _vector)
+
+
+@kernel("gelu", "gelu.out", "gelu_")
+def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
+    return _vector(rapt.gelu if approximate == "none" else rapt.gelu_tanh, x)
+
+
+@kernel("softplus", "softplus.out")
+def softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    return mapped(lambda x, out: rapt.softplus(x, beta, threshold, out=out), x)
+
+
+@kernel("log_sigmoid_forward")
+def log_sigmoid(x: Tensor) -> tuple[Tensor, Tensor]:
+    return mapped(rapt.log_sigmoid, x), x.new_empty(0)
+
+
+@kernel("elu", "elu.out", "elu_")
+def elu(x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Tensor:
+    negative = of(rapt.expm1, wide(x) * input_scale) * (alpha * scale)
+    return torch.empty_like(x).copy_(torch.where(x <= 0, negative, wide(x) * scale))
+
+
+@kernel("elu_backward", "elu_backward.grad_input")
+def elu_backward(dy: Tensor, alpha: float, scale: float, input_scale: float, is_result: bool, given: Tensor) -> Tensor:
+    of_y, x = wide(dy), wide(given)
+    factor = x + alpha * scale if is_result else of(rapt.exp, x * input_scale) * (alpha * scale)
+    made = torch.where(given <= 0, of_y * input_scale * factor, of_y * scale)
+    return torch.empty_like(given).copy_(made)
+
+
+@kernel("logaddexp", "logaddexp.out")
+def logaddexp(x: Tensor, y: Tensor) -> Tensor:
+    """The larger one, and log1p of exp of the distance."""
+    a, b = promoted(x, y)
+    larger, smaller = torch.maximum(wide(a), wide(b)), torch.minimum(wide(a), wide(b))
+    made = larger + of(rapt.log1p, rapt.exp(smaller - larger))
+    return torch.where(larger.isinf() & (larger == smaller), larger, made).to(a.dtype)
+
+
+@kernel("erfinv", "erfinv.out", "erfinv_")
+def erfinv(x: Tensor) -> Tensor:
+    """Giles' start (Approximating the erfinv function, 2010), and three of Newton's steps in f64."""
+    y = x.double()
+    w = -of(rapt.log1p, -(y * y))
+    near, far = w - 2.5, torch.sqrt(w) - 3
+    start = torch.where(w < 5, _polynomial(_ERFINV_NEAR, near), _polynomial(_ERFINV_FAR, far)) * y
+    for _ in range(3):
+        slope = of(rapt.exp, -(start * start)) * (2 / math.sqrt(math.pi))
+        start = start - (of(rapt.erf, start) - y) / slope
+    start = torch.where(y.abs() == 1, y * math.inf, start)
+    return torch.empty_like(x).copy_(torch.where(y.abs() > 1, math.nan, start))
+
+
+_ERFINV_NEAR = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
+                -0.00417768164, 0.246640727, 1.50140941)  # fmt: skip
+_ERFINV_FAR = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
+               0.00943887047, 1.00167406, 2.83297682)  # fmt: skip
+
+
+def _polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
+    made = torch.full_like(x, coefficients[0])
+    for c in coefficients[1:]:
+        made = made * x + c
+    return made
+
+
+@kernel("softshrink", "softshrink.out")
+def softshrink(x: Tensor, lambd: float = 0.5) -> Tensor:
+    numbers = wide(x)
+    made = torch.where(x > lambd, numbers - lambd, torch.where(x < -lambd, numbers + lambd, x * 0))
+    return torch.empty_like(x).copy_(made)
+
+
+@kernel("arange.start_out")
+def arange(start: float, end: float, step: float = 1, *, out: Tensor) -> Tensor:
+    count = math.ceil((end - start) / step) if step else -1
+    if count < 0:
+        raise Exact  # which says so
+    if out.shape != (count,):
+        out.resize_(count)
+    return out.copy_(torch.arange(count).double() * step + start)
+
+
+def _in_f64(name: str, function: Callable[[Tensor], Tensor]) -> None:
+    """A function made of others in f64."""
+    with_forms(name, lambda x: torch.empty_like(x).copy_(function(x.double())))
+
+
+def _root_beside(x: Tensor) -> Tensor:
+    return torch.sqrt((1 - x) * (1 + x))
+
+
+_in_f64("sinh", lambda x: 0.5 * (of(rapt.expm1, x) - of(rapt.expm1, -x)))
+_in_f64("cosh", lambda x: 0.5 * (of(rapt.exp, x) + of(rapt.exp, -x)))
+_in_f64("atan", lambda x: of(rapt.atan2, x, torch.ones_like(x)))
+_in_f64("asin", lambda x: of(rapt.atan2, x, _root_beside(x)))
+_in_f64("acos", lambda x: of(rapt.atan2, _root_beside(x), x))
+_in_f64("atanh", lambda x: 0.5 * (of(rapt.log1p, x) - of(rapt.log1p, -x)))
+_in_f64("log10", lambda x: of(rapt.log, x) / math.log(10))
+
+
+@kernel("logit", "logit.out", "logit_")
+def logit(x: Tensor, eps: float | None = None) -> Tensor:
+    p = x.double() if eps is None else x.double().clamp(eps, 1 - eps)
+    return torch.empty_like(x).copy_(of(rapt.log, p / (1 - p)))
+
+
+@kernel("logit_backward", "logit_backward.grad_input")
+def logit_backward(dy: Tensor, x: Tensor, eps: float | None = None) -> Tensor:
+    p = wide(x)
+    low = 0.0 if eps is None else eps
+    made = torch.where((p >= low) & (p <= 1 - low), wide(dy) / (p * (1 - p)), math.nan if eps is None else 0.0)
+    return torch.empty_like(x).copy_(made)
+
+
+@kernel("linspace.out")
+def linspace(start: float, end: float, steps: int, *, out: Tensor) -> Tensor:
+    """From both ends to the middle, as PyTorch's."""
+    if out.shape != (steps,):
+        out.resize_(steps)
+    if steps < 2:
+        return out.fill_(start)
+    places = torch.arange(steps, dtype=wide(out[:0]).dtype)
+    step = (end - start) / (steps - 1)
+    return out.copy_(torch.where(places < steps // 2, places * step + start, end - (steps - 1 - places) * step))
+
+
+@kernel("atan2", "atan2.out", "atan2_")
+def atan2(y: Tensor, x: Tensor) -> Tensor:
+    return mapped(rapt.atan2, *promoted(y, x))
+
+
+@kernel("pow.Tensor_Scalar", "pow.Tensor_Scalar_out", "pow_.Scalar")
+def pow_by_number(x: Tensor, exponent: float) -> Tensor:
+    if isinstance(exponent, complex):
+        raise NotReplaced
+    return mapped(rapt.pow, x, float(exponent))
+
+
+@kernel("pow.Tensor_Tensor", "pow.Tensor_Tensor_out", "pow_.Tensor")
+def pow_by_tensor(x: Any, exponent: Any) -> Tensor:
+    return mapped(rapt.pow, *promoted(x, exponent))
+
+
+@kernel("pow.Scalar", "pow.Scalar_out")
+def pow_of_number(x: float, exponent: Tensor) -> Tensor:
+    return mapped(rapt.pow, *promoted(x, exponent))
+
+
+@kernel("glu", "glu.out")
+def glu(x: Tensor, dim: int = -1) -> Tensor:
+    a, b = x.chunk(2, dim)
+    return a * mapped(rapt.sigmoid, b)
+
+
+# Products, quotients and sums are rounded one by one, as Python would.
+
+
+def _sum_with_alpha(x: Any, other: Any, alpha: float) -> Tensor:
+    if not isinstance(x, Tensor) or isinstance(alpha, complex):
+        raise NotReplaced
+    if not isinstance(other, Tensor):
+        y: Tensor = x + alpha * other
+        return y
+    of_x, of_other = promoted(x, other)
+    return (wide(of_x) + wide(of_other) * alpha).to(of_x.dtype)
+
+
+@kernel("add.Tensor", "add.out", "add_.Tensor")
+def add(x: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    return _sum_with_alpha(x, other, alpha)
+
+
+@kernel("sub.Tensor", "sub.out", "sub_.Tensor")
+def sub(x: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    return _sum_with_alpha(x, other, -alpha)
+
+
+for _name in ("add.Tensor", "sub.Tensor"):
+    WHEN[_name] = lambda options: bool(options.get("alpha", 1) != 1)
+
+
+@kernel("addcmul", "addcmul.out", "addcmul_")
+def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
+    x, a, b = promoted(x, a, b)
+    return mapped(lambda x, a, b, out: rapt.addcmul(x, a, b, value=value, out=out), x, a, b)
+
+
+@kernel("addcdiv", "addcdiv.out", "addcdiv_")
+def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
+    x, a, b = promoted(x, a, b)
+    return mapped(lambda x, a, b, out: rapt.addcdiv(x, a, b, value=value, out=out), x, a, b)
+
+
+@kernel("lerp.Scalar", "lerp.Scalar_out", "lerp_.Scalar")
+def lerp_by_number(start: Tensor, end: Tensor, weight: float) -> Tensor:
+    return mapped(rapt.lerp, start, end, float(weight))
+
+
+@kernel("lerp.Tensor", "lerp.Tensor_out", "lerp_.Tensor")
+def lerp_by_tensor(start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
+    return mapped(rapt.lerp, start, end, weight)
+
+
+# ---- sums
+
+
+def _summed_type(x: Tensor, dtype: torch.dtype | None) -> Tensor:
+    if dtype is None or dtype == x.dtype:
+        return x
+    if dtype not in TYPES:
+        raise NotReplaced if dtype.is_complex else Exact
+    return x.to(dtype)
+
+
+def _reduced(function: Callable[..., Any], x: Tensor, dim: Any, keepdim: bool, dtype: torch.dtype | None) -> Tensor:
+    """All dimensions are summed where none is named."""
+    axis = None if dim is None or x.dim() == 0 or (isinstance(dim, Sequence) and len(dim) == 0) else dim
+    axis = tuple(axis) if isinstance(axis, Sequence) else axis
+    result = function(_summed_type(x, dtype), axis=axis, keepdims=keepdim)
+    return result if isinstance(result, Tensor) else torch.as_tensor(result)
+
+
+def _add_sum(name: str, by_dim: str, out: str, function: Callable[..., Any]) -> None:
+    @kernel(f"{name}.{by_dim}", f"{name}.{out}")
+    def of_dim(x: Tensor, dim: Any, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
+        return _reduced(function, x, dim, keepdim, dtype)
+
+    @kernel(name)
+    def of_all(x: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+        return _reduced(function, x, None, False, dtype)
+
+
+_add_sum("sum", "dim_IntList", "IntList_out", rapt.sum)
+_add_sum("mean", "dim", "out", rapt.mean)
+_add_sum("prod", "dim_int", "int_out", rapt.prod)
+
+
+@kernel("linalg_vector_norm", "linalg_vector_norm.out")
+def vector_norm(
+    x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Tensor:
+    if ord in (1, 2, math.inf):
+        return _reduced(lambda x, **options: rapt.norm(x, ord, **options), x, dim, keepdim, dtype)
+    if ord in (0, -math.inf) or x.numel() == 0:
+        raise NotReplaced
+    of_type = _summed_type(x, dtype)
+    powers = of(rapt.pow, wide(of_type).abs(), torch.tensor(float(ord), dtype=wide(of_type).dtype))
+    return of(rapt.pow, _reduced(rapt.sum, powers, dim, keepdim, None), torch.tensor(1 / ord, dtype=powers.dtype)).to(
+        of_type.dtype
+    )
+
+
+@kernel("norm.ScalarOpt_dim", "norm.out")
+def norm_dim(x: Tensor, p: float | None, dim: Any, keepdim: bool = False) -> Tensor:
+    return vector_norm(x, 2 if p is None else p, dim, keepdim)
+
+
+@kernel("norm.ScalarOpt_dim_dtype", "norm.dtype_out")
+def norm_dim_dtype(x: Tensor, p: float | None, dim: Any, keepdim: bool = False, *, dtype: torch.dtype) -> Tensor:
+    return vector_norm(x, 2 if p is None else p, dim, keepdim, dtype=dtype)
+
+
+@kernel("var.correction", "var.correction_out")
+def var(x: Tensor, dim: Any = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
+    freedom = 1 if correction is None else correction
+    return _reduced(lambda x, **options: rapt.var(x, correction=freedom, **options), x, dim, keepdim, None)
+
+
+@kernel("std.correction", "std.correction_out")
+def std(x: Tensor, dim: Any = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
+    return torch.sqrt(var(wide(x), dim, correction=correction, keepdim=keepdim)).to(x.dtype)
+
+
+@kernel("var_mean.correction")
+def var_mean(
+    x: Tensor, dim: Any = None, *, correction: float | None = None, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    return var(x, dim, correction=correction, keepdim=keepdim), _reduced(rapt.mean, x, dim, keepdim, None)
+
+
+@kernel("std_mean.correction")
+def std_mean(
+    x: Tensor, dim: Any = None, *, correction: float | None = None, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    return std(x, dim, correction=correction, keepdim=keepdim), _reduced(rapt.mean, x, dim, keepdim, None)
+
+
+def _add_scan(name: str, function: Callable[..., Any]) -> None:
+    @kernel(name, f"{name}.out", f"{name}_")
+    def scan(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
+        x = _summed_type(x, dtype)
+        return x.clone() if x.dim() == 0 else of(function, x, dim)
+
+
+_add_scan("cumsum", rapt.cumsum)
+_add_scan("cumprod", rapt.cumprod)
+
+
+# ---- rows
+
+
+def _of_rows(function: Callable[..., Any], x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    x = x.float() if half_to_float else x
+    if x.dim() == 0:
+        return _of_rows(function, x[None], 0, False)[0]
+    if x.numel() == 0:
+        return torch.empty_like(x)
+    result: Tensor = function(x, axis=dim)
+    return result
+
+
+@kernel("_softmax", "_softmax.out")
+def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    return _of_rows(rapt.softmax, x, dim, half_to_float)
+
+
+@kernel("_log_softmax", "_log_softmax.out")
+def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    return _of_rows(rapt.log_softmax, x, dim, half_to_float)
+
+
+@kernel("native_layer_norm")
+def native_layer_norm(
+    x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    leading = x.shape[: x.dim() - len(shape)]
+    cols = math.prod(shape)
+    if cols == 0 or not eps >= 0 or any(p is not None and p.dtype != x.dtype for p in (weight, bias)):
+        raise NotReplaced
+    rows = x.reshape(-1, cols)
+    parameters = (None if p is None else p.reshape(-1) for p in (weight, bias))
+    y, statistics = rapt.layer_norm(rows, *parameters, eps=eps, return_statistics=True)
+    of_rows = (*leading, *[1] * len(shape))
+    mean, rstd = (t.view(of_rows).to(x.dtype) for t in (statistics.mean, statistics.rstd))
+    return y.view(x.shape), mean, rstd
+
+
+# ---- attention
+
+
+def _first_keys(mask: Tensor, kv_len: int) -> Tensor | None:
+    """The first key of each sequence that some query sees, if the first key of some sequence is seen by none: left padding."""
+    if mask.dim() != 4 or mask.shape[-1] != kv_len or kv_len == 0:
+        return None
+    hidden = ~mask if mask.dtype == torch.bool else mask == -math.inf
+    if not bool(hidden[..., 0].flatten(1).all(1).any()):
+        return None
+    of_keys = hidden.flatten(1, 2).all(1)
+    first = of_keys.to(torch.int64).cumprod(-1).sum(-1)
+    return torch.where(first == kv_len, 0, first)
+
+
+def _attention_options(
+    query: Tensor, key: Tensor, is_causal: bool, mask: Tensor | None, scale: float | None
+) -> dict[str, Any]:
+    options: dict[str, Any] = {"causal": "top_left" if is_causal else False}
+    if scale is not None:
+        options["scale"] = scale
+    if query.dtype == torch.bfloat16:
+        options["arithmetic"] = "f32"  # the log-sum-exp of products in bf16 is too coarse for gradients
+    if mask is not None:
+        first = _first_keys(mask, key.shape[2])
+        if first is not None:
+            options["kv_starts"] = first.expand(query.shape[0])
+        options["mask" if mask.dtype == torch.bool else "bias"] = mask
+    return options
+
+
+@kernel("_scaled_dot_product_flash_attention_for_cpu")
+def flash_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    if dropout_p != 0:
+        raise NotReplaced
+    batch, heads, q_len, _ = query.shape
+    kv_len = key.shape[2]
+    # As PyTorch's kernel, and as its function for the shapes of results has it.
+    if value.shape[3] == query.shape[3]:
+        out = torch.empty_like(query)
+    else:
+        out = query.new_empty(batch, q_len, heads, value.shape[3]).transpose(1, 2)
+    options = _attention_options(query, key, is_causal, attn_mask, scale)
+    lse = query.new_empty(batch, q_len, heads, dtype=wide(query[:0]).dtype).transpose(1, 2)
+    if out.numel() and kv_len:
+        lse.copy_(rapt.attention(query, key, value, out=out, return_lse=True, threads=threads(), **options)[1])
+    else:
+        out.zero_(), lse.fill_(-math.inf)
+    return out, lse
+
+
+# ---- convolutions
+
+
+@kernel("convolution")
+def convolution(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Tensor:
+    dims = weight.dim() - 2
+    if x.dim() != weight.dim() or x.dtype != weight.dtype or not 1 <= dims <= 3:
+        raise NotReplaced
+    steps, pads, gaps, more = (list(sizes) for sizes in (stride, padding, dilation, output_padding))
+    if transposed:
+        if any(p >= s for p, s in zip(more, steps)):
+            raise NotReplaced
+        result: Tensor = rapt.conv_transpose(x, weight, bias, steps, pads, more, groups, gaps, threads=threads())
+        return result
+    function: Any = (rapt.conv1d, rapt.conv2d, rapt.conv3d)[dims - 1]
+    result = function(x, weight, bias, steps, pads, gaps, groups, threads=threads())
+    return result
+
+
+# ---- gradients
+
+
+@kernel("silu_backward", "silu_backward.grad_input")
+def silu_backward(dy: Tensor, x: Tensor) -> Tensor:
+    return _vector(rapt.silu_backward, x, dy)
+
+
+@kernel("gelu_backward", "gelu_backward.grad_input")
+def gelu_backward(dy: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
+    return _vector(rapt.gelu_backward if approximate == "none" else rapt.gelu_tanh_backward, x, dy)
+
+
+@kernel("_softmax_backward_data", "_softmax_backward_data.out")
+def softmax_backward(dy: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+    if y.dim() == 0 or y.numel() == 0:
+        return torch.zeros_like(y, dtype=input_dtype)
+    result: Tensor = rapt.softmax_backward(y.movedim(dim, -1), dy.movedim(dim, -1))
+    return result.movedim(-1, dim).to(input_dtype).contiguous()
+
+
+@kernel("_log_softmax_backward_data", "_log_softmax_backward_data.out")
+def log_softmax_backward(dy: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+    if y.dim() == 0 or y.numel() == 0:
+        return torch.zeros_like(y, dtype=input_dtype)
+    result: Tensor = rapt.log_softmax_backward(wide(y).movedim(dim, -1), wide(dy).movedim(dim, -1))
+    return result.movedim(-1, dim).to(input_dtype).contiguous()
+
+
+@kernel("tanh_backward", "tanh_backward.grad_input")
+def tanh_backward(dy: Tensor, y: Tensor) -> Tensor:
+    return mapped(rapt.tanh_backward, y, dy)
+
+
+@kernel("sigmoid_backward", "sigmoid_backward.grad_input")
+def sigmoid_backward(dy: Tensor, y: Tensor) -> Tensor:
+    return mapped(rapt.sigmoid_backward, y, dy)
+
+
+@kernel("log_sigmoid_backward", "log_sigmoid_backward.grad_input")
+def log_sigmoid_backward(dy: Tensor, x: Tensor, buffer: Tensor) -> Tensor:
+    return mapped(rapt.log_sigmoid_backward, x, dy)
+
+
+@kernel("glu_backward", "glu_backward.grad_input")
+def glu_backward(dy: Tensor, x: Tensor, dim: int) -> Tensor:
+    a, b = (wide(part) for part in x.chunk(2, dim))
+    gate, of_y = mapped(rapt.sigmoid, b), wide(dy)
+    made = torch.cat([of_y * gate, of_y * a * ((1 - gate) * gate)], dim)
+    return torch.empty_like(x).copy_(made)
+
+
+@kernel("mish_backward")
+def mish_backward(dy: Tensor, x: Tensor) -> Tensor:
+    return mapped(rapt.mish_backward, x, dy)
+
+
+@kernel("softplus_backward", "softplus_backward.grad_input")
+def softplus_backward(dy: Tensor, x: Tensor, beta: float, threshold: float) -> Tensor:
+    return mapped(lambda x, dy, out: rapt.softplus_backward(x, dy, beta, threshold, out=out), x, dy)
+
+
+@kernel("native_layer_norm_backward")
+def native_layer_norm_backward(
+    dy: Tensor,
+    x: Tensor,
+    shape: Sequence[int],
+    mean: Tensor,
+    rstd: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    output_mask: Sequence[bool],
+) -> tuple[Tensor | None, ...]:
+    cols = math.prod(shape)
+    if cols == 0 or x.numel() == 0 or (weight is not None and weight.dtype != x.dtype):
+        raise NotReplaced
+    rows, of_rows = (t.reshape(-1, cols) for t in (x, dy))
+    statistics = rapt.NormStatistics(wide(rstd).reshape(-1), wide(mean).reshape(-1))
+    flat = None if weight is None else weight.reshape(-1)
+    gradients = rapt.layer_norm_backward(rows, of_rows, flat, statistics=statistics)
+    of_x, of_parameters = x.shape, tuple(shape)
+    made = (g.to(x.dtype).view(s) for g, s in zip(gradients, (of_x, of_parameters, of_parameters)))
+    return tuple(g if wanted else None for g, wanted in zip(made, output_mask))
+
+
+@kernel("_scaled_dot_product_flash_attention_for_cpu_backward")
+def flash_attention_backward(
+    dout: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    dropout_p: float,
+    is_causal: bool,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[Tensor, ...]:
+    if dropout_p != 0 or not out.numel() or not key.shape[2]:
+        raise NotReplaced
+    options = _attention_options(query, key, is_causal, attn_mask, scale)
+    made = rapt.attention_backward(
+        query, key, value, out, dout, lse.contiguous(), bias_gradient=False, threads=threads(), **options
+    )
+    # PyTorch's have the tokens before the heads, whatever the layout of the tensors.
+    return tuple(g.transpose(1, 2).contiguous().transpose(1, 2) for g in (made.dq, made.dk, made.dv))
+
+
+@kernel("convolution_backward")
+def convolution_backward(
+    dy: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias_sizes: Sequence[int] | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[Tensor | None, ...]:
+    if x.dim() != weight.dim() or not 1 <= weight.dim() - 2 <= 3:
+        raise NotReplaced
+    steps, pads, gaps = (list(sizes) for sizes in (stride, padding, dilation))
+    if transposed:
+        if any(more >= step for more, step in zip(output_padding, steps)):
+            raise NotReplaced
+        # y is the gradient of the input of a convolution from dy's channels to those of x.
+        function: Any = (rapt.conv1d, rapt.conv2d, rapt.conv3d)[weight.dim() - 3]
+        dx = function(dy, weight, None, steps, pads, gaps, groups, threads=threads()) if output_mask[0] else None
+        dw = (
+            rapt.conv_weight(dy, weight.shape, x, steps, pads, gaps, groups, threads=threads())
+            if output_mask[1]
+            else None
+        )
+        return dx, dw, rapt.sum(dy, axis=(0, *range(2, dy.dim()))) if output_mask[2] else None
+    of_x = (
+        rapt.conv_input(x.shape, weight, dy, None, steps, pads, gaps, groups, threads=threads())
+        if output_mask[0]
+        else None
+    )
+    of_w = (
+        rapt.conv_weight(x, weight.shape, dy, steps, pads, gaps, groups, threads=threads()) if output_mask[1] else None
+    )
+    of_bias = rapt.sum(dy, axis=(0, *range(2, dy.dim()))) if output_mask[2] else None
+    return of_x, of_w, of_bias

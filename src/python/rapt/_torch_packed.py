@@ -1,0 +1,93 @@
+"""Weights that PyTorch's programs multiply by again and again, packed for rapt.linear: on second sight, without gradients.
+
+A packed copy belongs to a place in memory, and is valid for one version of it. Writes through Tensor.data move no version, so
+that some numbers are compared too.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+from torch.multiprocessing import reductions
+
+import rapt
+
+_SMALLEST = 4096  # elements: smaller ones gain less than the search costs
+_SAMPLES = 8  # of rows, and of columns
+
+_lock = threading.Lock()
+# PyTorch has no types for it.
+_WeakStorage: Any = reductions.StorageWeakRef
+
+
+class _Seen:
+    """Weights that were met: `packed` is None until the second time."""
+
+    __slots__ = ("storage", "version", "samples", "packed")
+
+    def __init__(self, storage: Any, version: int, samples: bytes) -> None:
+        self.storage, self.version, self.samples = storage, version, samples
+        self.packed: rapt.PackedWeights | None = None
+
+    def is_of(self, version: int, samples: bytes) -> bool:
+        return self.version == version and self.samples == samples and not self.storage.expired()
+
+
+_seen: dict[tuple[Any, ...], _Seen] = {}
+_limit: int | None = None  # bytes
+
+
+def _samples(w: torch.Tensor) -> bytes:
+    """The bits of a few numbers from all over a matrix."""
+    rows, cols = (max(length // _SAMPLES, 1) for length in w.shape)
+    few = w[::rows, ::cols]
+    bits: bytes = few.contiguous().view(torch.int16 if w.element_size() == 2 else torch.int32).numpy().tobytes()
+    return bits
+
+
+def _bytes() -> int:
+    return sum(len(one.packed.data) for one in _seen.values() if one.packed is not None)
+
+
+def _has_room(wanted: int) -> bool:
+    """Drops what is no longer used. Weights in use stay: in turn, they would push each other out in each pass of a model."""
+    for key in [key for key, one in _seen.items() if one.storage.expired()]:
+        del _seen[key]
+    return _limit is None or _bytes() + wanted <= _limit
+
+
+def packed(w: torch.Tensor) -> rapt.PackedWeights | None:
+    """Of w [outputs][inputs]: the packed weights, or None where the matrix itself is to be read."""
+    if w.numel() < _SMALLEST or torch.is_grad_enabled() or w.is_inference():
+        return None
+    tensor: Any = w
+    storage = tensor.untyped_storage()
+    key = storage.data_ptr(), w.storage_offset(), w.shape, w.stride(), w.dtype
+    version, samples = w._version, _samples(w)
+    with _lock:
+        one = _seen.get(key)
+        if one is None or not one.is_of(version, samples):
+            if len(_seen) % 256 == 255:
+                _has_room(0)
+            _seen[key] = _Seen(_WeakStorage(storage), version, samples)
+            return None
+        if one.packed is None and (_limit is None or _has_room(w.numel() * w.element_size())):
+            one.packed = rapt.pack_weights(w)
+        return one.packed
+
+
+def set_limit(limit: int | None) -> None:
+    """The most bytes of packed weights; None is no limit, and 0 packs nothing."""
+    global _limit
+    with _lock:
+        _limit = limit
+        if not _has_room(0):
+            _seen.clear()
+
+
+def clear_packed() -> None:
+    """Frees all packed weights. They are packed again when they are met twice more."""
+    with _lock:
+        _seen.clear()

@@ -1,0 +1,455 @@
+"""rapt.torch.enable(): one hash of small models, whatever PyTorch and rapt run on, and what is promised besides."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rapt
+
+torch = pytest.importorskip("torch")
+import rapt.torch  # noqa: E402
+
+OLD = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 9)
+new = pytest.mark.skipif(OLD, reason=f"rapt.torch.enable() needs PyTorch 2.9, and this is {torch.__version__}")
+
+
+@pytest.mark.skipif(not OLD, reason="a PyTorch that is too old")
+def test_an_old_torch_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="2.9"):
+        rapt.torch.enable()
+
+
+def has_avx512() -> bool:
+    """PyTorch believes ATEN_CPU_CAPABILITY, and would end with an illegal instruction."""
+    cpu = Path("/proc/cpuinfo")
+    return cpu.exists() and "avx512bw" in cpu.read_text().split()
+
+
+def configurations() -> list[tuple[str, str, int]]:
+    """PyTorch's capability, rapt's level, and the number of threads."""
+    best = rapt.isa()
+    found = [("default", "scalar", 1), ("avx2", best, 2)]
+    return [*found, ("avx512", best, 1)] if has_avx512() else found
+
+
+def results_of(script: str, capability: str, isa: str, threads: int, *arguments: str) -> Any:
+    environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability, "RAPT_ISA": isa}
+    command = [sys.executable, str(Path(__file__).with_name(script)), str(threads), *arguments]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+# Published: a change of bits is one commit that says why.
+PUBLISHED = {
+    "decoder float32": 0x623D769DA859DBC9,
+    "gradients of decoder": 0x1A6336090F48F73B,
+    "decoder bfloat16": 0x91D028DF337D7824,
+    "encoder float32": 0x65998314F5DC0933,
+    "gradients of encoder": 0x9D11611B1D061DD5,
+    "encoder bfloat16": 0x59F74DAF76611FBB,
+    "images float32": 0xF58CFF488696774D,
+    "gradients of images": 0x36604D00DD288F5E,
+    "images bfloat16": 0x1380FE4A3125AD6B,
+}
+
+
+@new
+def test_models_have_one_hash() -> None:
+    for configuration in configurations():
+        assert results_of("torch_models.py", *configuration) == PUBLISHED, configuration
+
+
+@new
+def test_families_of_transformers_have_one_hash() -> None:
+    """Outputs, gradients and trained parameters, and rows alone as in their batch. The hashes are published."""
+    pytest.importorskip("transformers")
+    published = json.loads(Path(__file__).with_name("torch_families.json").read_text())
+    for configuration in configurations():
+        # The scalar level is slow: some families stand for all.
+        some = ["BERT", "Llama", "T5", "ViT", "Mamba"] if "scalar" in configuration else []
+        found = results_of("torch_families.py", *configuration, *some)
+        alone = {name: result.pop("alone", True) for name, result in found.items()}
+        assert found == {name: published[name] for name in (found if some else published)}, configuration
+        assert all(alone.values()), [name for name, is_same in alone.items() if not is_same]
+
+
+@new
+@pytest.mark.skipif("RAPT_TEST_EVERYTHING" not in os.environ, reason="takes minutes: RAPT_TEST_EVERYTHING=1")
+def test_sample_calls_of_pytorch_differ_by_rounding_alone() -> None:
+    """Types, shapes, strides, results and gradients of some 200 operators."""
+    pytest.importorskip("expecttest", reason="PyTorch's samples need it")
+    run = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("torch_opinfo.py")), "5"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout.splitlines()[-1])
+    assert not found["differ"], "\n".join(found["differ"])
+    assert min(found["replaced"].values()) > 100, found["replaced"]
+
+
+@new
+def test_operators_that_stay_pytorchs_are_the_same_everywhere() -> None:
+    """Each arithmetic one of _torch_exact.py, at other places of an array too."""
+    first = None
+    for configuration in configurations():
+        found = results_of("torch_exact.py", *configuration)
+        first = first or found
+        assert found == first, [name for name in found if found[name] != first[name]]
+
+
+@new
+def test_calls_are_counted_and_pytorch_gets_its_kernels_back() -> None:
+    x = torch.arange(12.0).reshape(3, 4)
+    before = torch.mm(x, x.t())
+    rapt.torch.enable()
+    rapt.torch.enable()
+    try:
+        assert rapt.hash(torch.mm(x, x.t())) == rapt.hash(rapt.linear(x, x))
+        rapt.torch.disable()
+        torch.mm(x, x.t())  # still rapt's
+        assert rapt.torch.report().replaced == {"mm": 2}
+    finally:
+        rapt.torch.disable()
+    torch.mm(x, x.t())
+    assert rapt.torch.report().replaced == {"mm": 2}
+    assert torch.equal(torch.mm(x, x.t()), before)
+    rapt.torch.disable()  # more often than enable(): nothing
+
+
+@new
+def test_uncovered_operators_are_named() -> None:
+    x = torch.linspace(0.1, 0.9, 5)
+    with rapt.torch.enabled(strict=True):
+        with pytest.raises(rapt.torch.UncoveredError, match="aten::lgamma"):
+            torch.lgamma(x)
+        assert torch.lgamma(torch.tensor(3)).item() == pytest.approx(0.6931, abs=1e-4)  # integers are not looked at
+    with rapt.torch.enabled():
+        with pytest.warns(UserWarning, match="aten::lgamma"):
+            torch.lgamma(x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            torch.lgamma(x)  # once an operator
+        assert rapt.torch.report().uncovered == {"lgamma": 2}
+
+
+@new
+def test_another_thread_is_covered() -> None:
+    x = torch.ones(4, 4)
+    with rapt.torch.enabled():
+        worker = threading.Thread(target=lambda: torch.mm(x, x))
+        worker.start()
+        worker.join()
+        assert rapt.torch.report().replaced == {"mm": 1}
+
+
+@new
+def test_forms_that_write_into_a_tensor() -> None:
+    x = torch.tensor([0.5, -1.0, 3.0])
+    with rapt.torch.enabled(strict=True):
+        expected = torch.sigmoid(x)
+        out = torch.empty(0)
+        assert torch.sigmoid(x, out=out) is out and torch.equal(out, expected)
+        changed = x.clone()
+        assert changed.sigmoid_() is changed and torch.equal(changed, expected)
+        part = torch.zeros(3, 2)
+        torch.sigmoid(x, out=part[:, 1])
+        assert torch.equal(part[:, 1], expected) and not part[:, 0].any()
+        assert torch.sigmoid(torch.ones(2, 3).t()).stride() == (1, 3)
+        assert torch.sigmoid(torch.empty(0, 3)).shape == (0, 3)
+
+
+@new
+def test_gradients_are_those_of_pytorch() -> None:
+    torch.manual_seed(1)
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 24, dropout=0.0, batch_first=True).double()
+    x = torch.linspace(-1, 1, 2 * 5 * 16, dtype=torch.float64).reshape(2, 5, 16)
+
+    def gradients() -> list[torch.Tensor]:
+        layer.zero_grad()
+        given = x.clone().requires_grad_()
+        layer(given).square().sum().backward()
+        return [given.grad, *(p.grad.clone() for p in layer.parameters())]
+
+    expected = gradients()
+    with rapt.torch.enabled(strict=True):
+        got = gradients()
+    for a, b in zip(got, expected):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
+
+
+@new
+def test_packed_weights_follow_the_weights() -> None:
+    from rapt import _torch_packed
+
+    layer, x = torch.nn.Linear(64, 80), torch.ones(2, 64)
+    with torch.no_grad():
+        layer.weight.copy_(torch.arange(64.0 * 80).reshape(80, 64) / 1000)
+        layer.bias.zero_()
+
+    def expected() -> Any:
+        return rapt.linear(x, layer.weight.detach())
+
+    def copies() -> int:
+        return sum(one.packed is not None for one in _torch_packed._seen.values())
+
+    with rapt.torch.enabled(strict=True), torch.no_grad():
+        results = [layer(x) for _ in range(3)]
+        assert copies() == 1
+        assert all(torch.equal(y, expected()) for y in results)
+        layer.weight.mul_(2)
+        assert torch.equal(layer(x), expected())
+        for _ in range(2):
+            layer(x)
+        layer.weight.data.add_(1)  # which moves no version
+        assert torch.equal(layer(x), expected())
+        for _ in range(2):
+            layer(x)
+        rapt.torch.clear_packed()
+        assert copies() == 0 and torch.equal(layer(x), expected())
+        with torch.enable_grad():
+            for _ in range(3):
+                layer(x)
+            assert copies() == 0
+    with rapt.torch.enabled(pack=False), torch.no_grad():
+        for _ in range(3):
+            assert torch.equal(layer(x), expected())
+        assert copies() == 0
+    size = len(rapt.pack_weights(layer.weight.detach()).data)
+    with rapt.torch.enabled(pack_limit=size + 100), torch.no_grad():
+        other = torch.nn.Linear(64, 80)
+        for one in (layer, other) * 3:
+            one(x)
+        assert copies() == 1
+
+
+def drawn() -> list[Any]:
+    """Numbers of every way to draw them, and the generator's state after each."""
+    made: list[Any] = []
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        for count in (0, 1, 2, 3, 15, 16, 17, 40, 1000):
+            torch.manual_seed(count + 3)
+            numbers = [
+                torch.empty(count, dtype=dtype).normal_(1, 2),
+                torch.empty(count, dtype=dtype).uniform_(-0.3, 0.7),
+            ]
+            numbers += [torch.empty(count, dtype=dtype).exponential_(2.0), torch.empty(4, 6, dtype=dtype).t().normal_()]
+            numbers += [torch.nn.init.trunc_normal_(torch.empty(20)), torch.normal(torch.zeros(3), torch.ones(3))]
+            made.append((count, numbers, bytes(torch.get_rng_state().numpy())))
+            torch.multinomial(torch.ones(5), 2)
+    return made
+
+
+@new
+def test_random_numbers_leave_the_generator_as_pytorch_does() -> None:
+    expected = drawn()
+    with rapt.torch.enabled(strict=True):
+        got = drawn()
+    widths = {torch.float32: 4e-6, torch.float64: 1e-12, torch.bfloat16: 0.07, torch.float16: 0.01}
+    for (_, numbers, state), (count, others, after) in zip(expected, got):
+        # The generator keeps the second number of a pair, which PyTorch makes by the C library.
+        assert state[:5024] == after[:5024] and state[5032:] == after[5032:], count
+        for x, y in zip(numbers, others):
+            near = (x - y).abs() <= widths[x.dtype] * (1 + x.abs())
+            # A number that PyTorch's type rounds up to the end of uniform_'s range is the beginning.
+            assert int((~near).sum()) <= (2 if x.dtype.itemsize == 2 else 0), (count, x.dtype)
+
+
+def losses() -> list[Any]:
+    F = torch.nn.functional
+    return [
+        F.mse_loss, F.l1_loss, F.smooth_l1_loss, lambda x, y: F.smooth_l1_loss(x, y, beta=0.1, reduction="none"),
+        lambda x, y: F.huber_loss(x, y, delta=0.2, reduction="sum"), F.binary_cross_entropy,
+        lambda x, y: F.binary_cross_entropy(x, y, y, reduction="sum"), F.binary_cross_entropy_with_logits,
+        lambda x, y: F.kl_div(x.log(), y, reduction="batchmean"), lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1),
+        lambda x, y: F.triplet_margin_loss(x, y, y * 0.5), F.poisson_nll_loss, lambda x, y: F.gaussian_nll_loss(x, y, y + 0.1),
+    ]  # fmt: skip
+
+
+@new
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN", "TransformerEncoder", "MultiheadAttention"])
+def test_recurrent_and_whole_layers(kind: str) -> None:
+    """PyTorch hands these to kernels of their own, which enable() turns off until disable()."""
+    torch.manual_seed(3)
+    x = torch.randn(3, 7, 16)
+    layer: Any
+    if kind == "TransformerEncoder":
+        layer = torch.nn.TransformerEncoder(
+            torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), 2
+        )
+    elif kind == "MultiheadAttention":
+        attention = torch.nn.MultiheadAttention(16, 2, batch_first=True)
+        layer = attention
+        forward = attention.forward
+        layer.forward = lambda x: forward(x, x, x)
+    else:
+        layer = getattr(torch.nn, kind)(16, 12, 2, bidirectional=True, batch_first=True)
+    layer = layer.double()
+    x = x.double()
+
+    def results() -> list[torch.Tensor]:
+        made = []
+        for is_training in (True, False):
+            layer.train(is_training).zero_grad()
+            with torch.set_grad_enabled(is_training):
+                y = layer(x)
+                y = y[0] if isinstance(y, tuple) else y
+            if is_training:
+                y.square().sum().backward()
+                made += [p.grad.clone() for p in layer.parameters()]
+            made.append(y.detach())
+        return made
+
+    was = torch.backends.mkldnn.enabled, torch.backends.mha.get_fastpath_enabled()
+    expected = results()
+    with rapt.torch.enabled(strict=True):
+        got = results()
+    assert (torch.backends.mkldnn.enabled, torch.backends.mha.get_fastpath_enabled()) == was
+    for a, b in zip(got, expected):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
+
+
+@new
+def test_training_layers_are_pytorchs_but_for_rounding() -> None:
+    """Norms over batches and groups, bags, convolutions and activations: results and gradients, in f64."""
+    torch.manual_seed(2)
+    bags = torch.tensor([3, 1, 4, 1, 5, 2]), torch.tensor([0, 2, 5])
+    images, rows = torch.randn(4, 6, 5, 3).double(), torch.randn(7, 6).double()
+    layers: list[tuple[Any, Any]] = [
+        (torch.nn.BatchNorm2d(6), images), (torch.nn.BatchNorm1d(6), rows), (torch.nn.BatchNorm2d(6).eval(), images),
+        (torch.nn.GroupNorm(3, 6), images), (torch.nn.InstanceNorm2d(6), images), (torch.nn.ELU(0.7), rows),
+        (torch.nn.SELU(), rows), (torch.nn.GLU(), rows), (torch.nn.Softplus(2), rows), (torch.nn.Mish(), rows),
+        (torch.nn.ConvTranspose2d(6, 4, 3, 2), images), (torch.nn.MaxPool2d(2), images), (torch.nn.AvgPool2d(2), images),
+        (torch.nn.AdaptiveAvgPool2d(2), images), (torch.nn.ReflectionPad2d(1), images), (torch.nn.RMSNorm(6), rows),
+        (torch.nn.Upsample(scale_factor=1.7, mode="bilinear"), images), (torch.nn.Upsample(size=7, mode="bicubic"), images),
+        (torch.nn.Upsample(size=7, mode="bilinear", align_corners=True), images),
+        (torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(6, 4)), rows),
+        (lambda x: torch.cdist(x, x[:3] + 1), rows), (lambda x: torch.linalg.vector_norm(x, 3, -1), rows),
+        (lambda x: x.sinh() + x.cosh() + x.atan() + x.tanh().asin() + x.sigmoid().logit(), rows),
+    ]  # fmt: skip
+    layers += [(lambda x, f=f: f(x.sigmoid(), rows.flip(0).sigmoid()), rows) for f in losses()]
+
+    def results() -> list[torch.Tensor]:
+        made: list[torch.Tensor] = []
+        for layer, x in layers:
+            given = x.clone().requires_grad_()
+            if isinstance(layer, torch.nn.Module):
+                layer.double().zero_grad()
+                if hasattr(layer, "reset_running_stats"):
+                    layer.reset_running_stats()
+            y = layer(given)
+            y.square().sum().backward()
+            made += [y.detach(), given.grad]
+            if isinstance(layer, torch.nn.Module):
+                made += [*(p.grad.clone() for p in layer.parameters()), *(b.clone() for b in layer.buffers())]
+        for mode in ("sum", "mean"):
+            table = torch.linspace(-1, 1, 8 * 5, dtype=torch.float64).reshape(8, 5).requires_grad_()
+            y = torch.nn.functional.embedding_bag(bags[0], table, bags[1], mode=mode)
+            y.square().sum().backward()
+            made += [y.detach(), table.grad]
+        table = torch.zeros(3, 4, dtype=torch.float64)
+        places = torch.tensor([2, 0, 2, -1])
+        table.index_put_((places, torch.tensor([1, 1, 1, 3])), rows[:4, 0], accumulate=True)
+        table.index_put_((places,), rows[:4, :4], accumulate=True)
+        table[:, 1:].index_put_((places[:, None], torch.tensor([[0, 2]])), rows[:4, :2], accumulate=True)
+        made += [
+            table,
+            torch.logaddexp(rows, rows.flip(0)),
+            torch.erfinv(rows.tanh()),
+            torch.add(rows, rows, alpha=0.3),
+        ]
+        return made
+
+    expected = results()
+    with rapt.torch.enabled(strict=True):
+        got = results()
+    for i, (a, b) in enumerate(zip(got, expected)):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11, msg=f"result {i}")
+
+
+@new
+@pytest.mark.parametrize("kind", ["AdamW", "Adam", "SGD", "Adagrad"])
+def test_forms_of_an_optimizer_have_the_same_bits(kind: str) -> None:
+    """One tensor after the other, lists of them, and fused."""
+    options: dict[str, Any] = {"lr": 0.01, "weight_decay": 0.1}
+    if kind == "SGD":
+        options["momentum"] = 0.9
+    made = []
+    with rapt.torch.enabled(strict=True):
+        for form in ({"foreach": False}, {"foreach": True}, {"fused": True}):
+            parameters = [torch.nn.Parameter(torch.linspace(-1, 1, 100 + i)) for i in range(3)]
+            optimizer = getattr(torch.optim, kind)(parameters, **options, **form)
+            for step in range(3):
+                for p in parameters:
+                    p.grad = torch.cos(p.detach() * 3 + step)
+                optimizer.step()
+            made.append([rapt.hash(p.detach()) for p in parameters])
+    assert made[0] == made[1] == made[2]
+
+
+@new
+def test_numbers_in_the_place_of_tensors() -> None:
+    """PyTorch hands them to kernels of Python as numbers."""
+    x = torch.tensor([0.5, 2.0])
+    with rapt.torch.enabled(strict=True):
+        assert (1 - x).tolist() == [0.5, -1.0] and (x + 1).tolist() == [1.5, 3.0] and (2**x).dtype == torch.float32
+        assert (torch.arange(3) + 0.5).dtype == torch.float32 and (1 - torch.tensor(2.0)).dtype == torch.float32
+        assert (x.bfloat16() + 0.1).dtype == torch.bfloat16 and torch.add(x, 2, alpha=3).tolist() == [6.5, 8.0]
+
+
+def test_hashes_of_modules_and_what_holds_tensors() -> None:
+    layer = torch.nn.Linear(3, 2)
+    x = torch.arange(6.0).reshape(2, 3)
+    assert rapt.torch.hash(x) == rapt.hash(x) == rapt.torch.hash(x.t().contiguous().t())
+    assert rapt.torch.hash(layer) == rapt.torch.hash(dict(reversed(layer.state_dict().items())))
+    assert rapt.torch.hash([x, x + 1]) != rapt.torch.hash([x + 1, x]) != rapt.torch.hash({"0": x})
+    before = rapt.torch.hash(layer)
+    with torch.no_grad():
+        layer.bias[1] += 1
+    assert rapt.torch.hash(layer) != before
+    assert rapt.torch.hash({"step": 3, "x": None}) == rapt.torch.hash({"step": 3})
+    with pytest.raises(TypeError, match="sparse"):
+        rapt.torch.hash(x.to_sparse())
+
+
+@new
+def test_programs_run_under_the_module(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, torch\nx = torch.ones(4, 4)\nprint(torch.mm(x, x)[0, 0].item(), sys.argv[1:], __name__)\n"
+    )
+
+    def run(*arguments: str) -> Any:
+        command = [sys.executable, "-m", "rapt.torch", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    done = run("--strict", "--report", "program.py", "--own", "-m")
+    assert done.returncode == 0 and done.stdout == "4.0 ['--own', '-m'] __main__\n", done.stderr
+    assert any(line.split() == ["replaced", "1", "mm"] for line in done.stderr.splitlines()), done.stderr
+    assert run("-m", "program").stdout == "4.0 [] __main__\n"
+    program.write_text("import torch\ntorch.lgamma(torch.ones(3))\n")
+    refused = run("--strict", "program.py")
+    assert refused.returncode == 1 and "aten::lgamma" in refused.stderr
+    assert run("nothing.py").returncode != 0
+
+
+@new
+def test_integers_and_complex_numbers_stay_pytorchs() -> None:
+    with rapt.torch.enabled():
+        a = torch.arange(6).reshape(2, 3)
+        assert torch.mm(a, a.t()).tolist() == [[5, 14], [14, 50]]
+        assert torch.sum(a).item() == 15
+        with pytest.warns(UserWarning, match="aten::mm"):
+            torch.mm(a.to(torch.complex64), a.t().to(torch.complex64))

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# with_torch.sh LIBRARY FOLDER [PYTEST_ARGUMENT...]: the tests of rapt.torch.enable(), which needs a newer PyTorch than
+# Debian's. A virtual environment in FOLDER has the pinned build for CPUs, from PyTorch's own index. It stays for the next run.
+set -euo pipefail
+version=2.13.0 transformers=5.24.0
+tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+library=$1 folder=$2/torch-$version
+shift 2
+skip() {
+  echo "skipped: rapt.torch.enable(): $1"
+  exit 0
+}
+if [[ ! -f $folder/complete ]]; then
+  rm -rf "$folder"
+  python3 -m venv "$folder" >/dev/null 2>&1 || skip "python3 has no venv (Debian: python3-venv)"
+  # An index that cannot be reached would be tried again for each package.
+  timeout 600 "$folder/bin/pip" install --quiet --disable-pip-version-check --retries 0 --no-compile numpy pytest "torch==$version+cpu" "transformers==$transformers" \
+    --extra-index-url https://download.pytorch.org/whl/cpu >"$folder/pip.log" 2>&1 ||
+    skip "pip cannot get PyTorch $version: $(tail -n 1 "$folder/pip.log")"
+  touch "$folder/complete"
+fi
+cd "$tests"
+exec env "RAPT_LIBRARY=$library" "PYTHONPATH=$tests/../../src/python" PYTHONDONTWRITEBYTECODE=1 \
+  "$folder/bin/python" -m pytest -p no:cacheprovider -q -rs --tb=short "$@" test_torch_enable.py
