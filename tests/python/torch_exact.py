@@ -36,7 +36,6 @@ OF_ELEMENTS: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "remainder": lambda x, y: torch.remainder(x, y),
     "neg": lambda x, y: -x,
     "abs": lambda x, y: x.abs(),
-    "sqrt": lambda x, y: x.abs().sqrt(),
     "reciprocal": lambda x, y: x.reciprocal(),
     "square": lambda x, y: x.square(),
     "sign": lambda x, y: x.sign(),

@@ -64,7 +64,7 @@ def _uncovered(name: str) -> None:
 
 def _without_history(x: Any) -> Any:
     if isinstance(x, torch.Tensor):
-        return x.detach() if x.requires_grad else x
+        return _torch_packed.without_history(x) if x.requires_grad else x
     return [_without_history(part) for part in x] if isinstance(x, (list, tuple)) else x
 
 

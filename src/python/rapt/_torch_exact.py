@@ -7,7 +7,7 @@ from __future__ import annotations
 # of 1.
 ARITHMETIC = frozenset(
     """
-    add sub rsub mul div floor_divide fmod remainder neg abs sqrt reciprocal square sign sgn frac floor ceil round
+    add sub rsub mul div floor_divide fmod remainder neg abs reciprocal square sign sgn frac floor ceil round
     trunc relu leaky_relu leaky_relu_backward hardtanh hardtanh_backward hardsigmoid hardsigmoid_backward hardswish
     hardswish_backward _prelu_kernel_backward hardshrink _prelu_kernel threshold threshold_backward where
     masked_fill maximum minimum fmax fmin clamp copysign nan_to_num heaviside copy amax aminmax argmax topk sort

@@ -58,14 +58,29 @@ def _has_room(wanted: int) -> bool:
     return _limit is None or _bytes() + wanted <= _limit
 
 
-def packed(w: torch.Tensor) -> rapt.PackedWeights | None:
-    """Of w [outputs][inputs]: the packed weights, or None where the matrix itself is to be read."""
-    if w.numel() < _SMALLEST or torch.is_grad_enabled() or w.is_inference():
+def without_history(x: torch.Tensor) -> torch.Tensor:
+    """What is made inside a kernel, as this, has a version of its own: it keeps that of the argument."""
+    detached: Any = x.detach()
+    if not x.is_inference():
+        detached.rapt_version = x._version
+    plain: torch.Tensor = detached
+    return plain
+
+
+def version_of(argument: torch.Tensor) -> int:
+    version: int = getattr(argument, "rapt_version", argument._version)
+    return version
+
+
+def packed(b: torch.Tensor) -> rapt.PackedWeights | None:
+    """Of b [inputs][outputs], the argument of a kernel: the packed weights, or None where the matrix itself is to be read."""
+    if b.numel() < _SMALLEST or torch.is_grad_enabled() or b.is_inference():
         return None
+    version, w = version_of(b), b.t()
     tensor: Any = w
     storage = tensor.untyped_storage()
     key = storage.data_ptr(), w.storage_offset(), w.shape, w.stride(), w.dtype
-    version, samples = w._version, _samples(w)
+    samples = _samples(w)
     with _lock:
         one = _seen.get(key)
         if one is None or not one.is_of(version, samples):
