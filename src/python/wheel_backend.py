@@ -42,6 +42,8 @@ VERSION = ".".join(
 
 LICENSE = "Apache-2.0"
 LIBRARY = f"lib/librapt.so.{VERSION.rpartition('.')[0]}"
+# For programs, and for the kernels that `python -m rapt.torch --build` compiles. An editable install has the checkout's.
+HEADERS = ("include/rapt/parallel.h", "include/rapt/parallel.hpp", "include/rapt/rapt.h", "include/rapt/rapt.hpp")
 
 # The wheel's tag, and the newest version of the C library that it allows. The library needs no other versions of symbols.
 MANYLINUX, NEWEST = "manylinux_2_17", (2, 17)
@@ -243,13 +245,17 @@ class BuildLibrary(Command):
         stage = Path(tempfile.mkdtemp(dir=work_folder()))
         build_with_cmake(stage)
         put(stage / LIBRARY, self.package() / LIBRARY)
+        if not self.editable_mode:
+            for header in HEADERS:
+                (self.package() / header).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / header, self.package() / header)
 
     def get_outputs(self) -> list[str]:
         return list(self.get_output_mapping())
 
     def get_output_mapping(self) -> dict[str, str]:
-        library = self.package() / LIBRARY
-        return {f"{self.build_lib}/rapt/{LIBRARY}": str(library)} if library.exists() else {}
+        files = {f"{self.build_lib}/rapt/{name}": self.package() / name for name in (LIBRARY, *HEADERS)}
+        return {name: str(file) for name, file in files.items() if file.exists()}
 
     def get_source_files(self) -> list[str]:
         """The files of the source distribution."""
@@ -296,7 +302,9 @@ class PlatformWheel(bdist_wheel):
         platform = super().get_tag()[2]
         if platform.startswith("linux_"):
             library = self.get_finalized_command("build_library")
-            libraries = [Path(file) for file in library.get_output_mapping() if Path(file).exists()]
+            libraries = [
+                Path(file) for file in library.get_output_mapping() if file.endswith(LIBRARY) and Path(file).exists()
+            ]
             platform = platform.replace("linux", manylinux(libraries), 1)
         return "py3", "none", platform
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -45,6 +46,7 @@ def results_of(script: str, capability: str, isa: str, threads: int, *arguments:
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability, "RAPT_ISA": isa}
     if capability == "default":
         environment["MKL_ENABLE_INSTRUCTIONS"] = "SSE4_2"  # as other processors have; AMD's know one way
+        environment["RAPT_TORCH_CPP"] = "0"
     command = [sys.executable, str(Path(__file__).with_name(script)), str(threads), *arguments]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
@@ -192,6 +194,117 @@ def test_gradients_are_those_of_pytorch() -> None:
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
 
 
+def needs_cpp() -> None:
+    from rapt import _torch_cpp
+
+    if not _torch_cpp.is_built():
+        pytest.skip("the kernels in C++ are not compiled: python -m rapt.torch --build")
+
+
+def layouts(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Tensors of a shape: contiguous, transposed, with gaps, repeated, and with special values."""
+    numbers = torch.from_numpy(rapt.random_normal(shape, seed=sum(shape)))
+    yield numbers.to(dtype)
+    yield numbers.transpose(0, -1).contiguous().to(dtype).transpose(0, -1)
+    yield torch.cat([numbers, numbers], -1).to(dtype)[..., ::2]
+    yield numbers[:1].to(dtype).expand(shape)
+    special = numbers.clone()
+    special.view(-1)[:5] = torch.tensor([math.nan, math.inf, -math.inf, -0.0, 0.0])
+    yield special.to(dtype)
+    yield numbers[..., :0].to(dtype)
+    yield (numbers * 4).round().to(torch.int64)
+
+
+def calls_of_cpp() -> Any:
+    """Calls of every operator with a kernel in C++: what C++ takes, what it hands to Python, and mistakes."""
+    F = torch.nn.functional
+    unary = "sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tan tanh erf sigmoid".split()
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        for x in layouts((3, 5, 8), dtype):
+            for name in unary:
+                yield name, lambda x=x, name=name: getattr(torch, name)(x)
+                yield f"{name}_", lambda x=x, name=name: getattr(x.clone(), f"{name}_")()
+            yield "silu", lambda x=x: (F.silu(x), F.silu(x.clone(), inplace=True))
+            for kind in ("none", "tanh", "other"):
+                yield "gelu", lambda x=x, kind=kind: F.gelu(x, approximate=kind)
+            for exponent in (2, 3, 0.5, -0.5, -1, 2.5, 0.1, 1e300, 0):
+                yield "pow", lambda x=x, exponent=exponent: x**exponent
+            for alpha in (1, 2, 0.3):
+                yield "add", lambda x=x, alpha=alpha: torch.add(x, x.flip(0), alpha=alpha)
+                yield "add", lambda x=x, alpha=alpha: (torch.add(x, 3, alpha=alpha), x.clone().sub_(x, alpha=alpha))
+                yield "sub", lambda x=x, alpha=alpha: torch.sub(x, x.flip(0).float(), alpha=alpha)
+            for dim in (-1, 0, 1, 7):
+                for of in (torch.softmax, torch.log_softmax, torch.mean, torch.sum):
+                    yield of.__name__, lambda x=x, of=of, dim=dim: of(x, dim)
+            yield "softmax", lambda x=x: torch.softmax(x, -1, dtype=torch.float32)
+            for dims in ((0, 2), (1,), (), None, (1, 1)):
+                yield "mean", lambda x=x, dims=dims: torch.mean(x, dims, keepdim=True)
+                yield "sum", lambda x=x, dims=dims: torch.sum(x, dims, dtype=torch.float64)
+            row = x[0, 0]
+            for parameters in ((None, None), (row, None), (row, row), (row.float(), row.float())):
+                yield "layer_norm", lambda x=x, p=parameters: torch.native_layer_norm(x, x.shape[2:], *p, 1e-5)
+            yield "layer_norm", lambda x=x: torch.native_layer_norm(x, x.shape[1:], None, None, 0.1)
+            a, b = x[0], x[1].transpose(0, 1)
+            yield "mm", lambda a=a, b=b: (a @ b, torch.mm(b, a), torch.mm(a, a.t().flip(0)))
+            yield "mm", lambda a=a: torch.mm(a, a)
+            yield "mm", lambda a=a, b=b: torch.mm(a, b.double())
+            yield "addmm", lambda x=x, a=a, b=b: torch.addmm(x[0, :, 0], a, b)
+            yield "addmm", lambda x=x, a=a, b=b: torch.addmm(x[0, :, :5], a, b, beta=0.5, alpha=2)
+            yield "addmm", lambda row=row, a=a: F.linear(a, a, row[:5])
+            yield "bmm", lambda x=x: (torch.bmm(x, x.transpose(1, 2)), torch.bmm(x.transpose(1, 2), x))
+            yield "bmm", lambda x=x: torch.bmm(x, x)
+        for q in layouts((2, 4, 6, 8), dtype):
+            k = q.flip(2)
+            for options in ({}, {"is_causal": True}, {"scale": 0.3}, {"scale": 0.0}):
+                yield "sdpa", lambda q=q, k=k, o=options: F.scaled_dot_product_attention(q, k, k, **o)
+            mask = torch.arange(6) >= torch.tensor([0, 3])[:, None, None, None]
+            for one in (
+                mask,
+                mask.expand(2, 1, 6, 6),
+                torch.where(mask, 0.5, -math.inf).expand(2, 4, 6, 6),
+                mask & False,
+            ):
+                yield "sdpa", lambda q=q, k=k, one=one: F.scaled_dot_product_attention(q, k, k, attn_mask=one)
+            yield "sdpa", lambda q=q, k=k: F.scaled_dot_product_attention(q, k, k[..., :5])
+            yield "sdpa", lambda q=q, k=k: F.scaled_dot_product_attention(q, k[:, :2], k[:, :2], enable_gqa=True)
+
+
+def answer(call: Any) -> Any:
+    try:
+        given = call()
+    except Exception as error:
+        return type(error).__name__, str(error).splitlines()[0]
+    return [
+        (x.dtype, tuple(x.shape), x.stride(), rapt.hash(x.contiguous()) if x.is_floating_point() else x.tolist())
+        for x in (given if isinstance(given, tuple) else (given,))
+    ]
+
+
+@new
+@pytest.mark.parametrize("threads", [1, 2])
+def test_kernels_in_cpp_answer_as_those_in_python(threads: int) -> None:
+    """Bits, types, shapes, strides and errors."""
+    from rapt import _torch_cpp
+
+    needs_cpp()
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with torch.no_grad():
+            with warnings.catch_warnings(), rapt.torch.enabled(cpp=False):
+                warnings.simplefilter("ignore")
+                expected = [(name, answer(call)) for name, call in calls_of_cpp()]
+            with warnings.catch_warnings(), rapt.torch.enabled(cpp=True):
+                warnings.simplefilter("ignore")
+                for (name, one), (_, call) in zip(expected, calls_of_cpp()):
+                    assert answer(call) == one, name
+            taken = {name for name, count in _torch_cpp.calls() if count}
+    finally:
+        torch.set_num_threads(before)
+    # A sum without alpha is PyTorch's own, and not counted.
+    assert taken == {name for name in _torch_cpp.OPERATORS if not name.startswith(("add.", "add_", "sub"))}
+
+
 @new
 def test_square_roots_are_rounded_correctly() -> None:
     """PyTorch's are those of MKL, which has other bits on each kind of processor."""
@@ -203,8 +316,9 @@ def test_square_roots_are_rounded_correctly() -> None:
 
 
 @new
-def test_packed_weights_follow_the_weights() -> None:
-    from rapt import _torch_packed
+@pytest.mark.parametrize("cpp", [False, True])
+def test_packed_weights_follow_the_weights(cpp: bool) -> None:
+    from rapt import _torch_cpp, _torch_packed
 
     layer, x = torch.nn.Linear(64, 80), torch.ones(2, 64)
     with torch.no_grad():
@@ -215,9 +329,12 @@ def test_packed_weights_follow_the_weights() -> None:
         return rapt.linear(x, layer.weight.detach())
 
     def copies() -> int:
-        return sum(one.packed is not None for one in _torch_packed._seen.values())
+        in_python = sum(one.packed is not None for one in _torch_packed._seen.values())
+        return in_python + _torch_cpp.packed_count()
 
-    with rapt.torch.enabled(strict=True), torch.no_grad():
+    if cpp:
+        needs_cpp()
+    with rapt.torch.enabled(strict=True, cpp=cpp), torch.no_grad():
         results = [layer(x) for _ in range(3)]
         assert copies() == 1
         assert all(torch.equal(y, expected()) for y in results)
@@ -242,12 +359,12 @@ def test_packed_weights_follow_the_weights() -> None:
             for _ in range(3):
                 layer(x)
             assert copies() == 0
-    with rapt.torch.enabled(pack=False), torch.no_grad():
+    with rapt.torch.enabled(pack=False, cpp=cpp), torch.no_grad():
         for _ in range(3):
             assert torch.equal(layer(x), expected())
         assert copies() == 0
     size = len(rapt.pack_weights(layer.weight.detach()).data)
-    with rapt.torch.enabled(pack_limit=size + 100), torch.no_grad():
+    with rapt.torch.enabled(pack_limit=size + 100, cpp=cpp), torch.no_grad():
         other = torch.nn.Linear(64, 80)
         for one in (layer, other) * 3:
             one(x)

@@ -43,7 +43,11 @@ def test_files(unpacked: Path) -> None:
     assert {file.name for file in unpacked.iterdir()} == {"rapt", f"rapt-{rapt.version()}.dist-info"}
     root = Path(__file__).resolve().parents[2] / "src/python/rapt"
     expected = {file.name for file in [*root.glob("*.py"), root / "py.typed"]}
-    assert {file.name for file in (unpacked / "rapt").iterdir()} == expected | {"lib"}
+    assert {file.name for file in (unpacked / "rapt").iterdir()} == expected | {"include", "lib", "torch_kernels"}
+    sources = {file.name for file in (root / "torch_kernels").iterdir()}
+    assert {file.name for file in (unpacked / "rapt/torch_kernels").iterdir()} == sources
+    headers = {file.name for file in (root.parents[2] / "include/rapt").iterdir()}
+    assert {file.name for file in (unpacked / "rapt/include/rapt").iterdir()} == headers
     assert list((unpacked / "rapt/lib").iterdir()) == [unpacked / "rapt" / LIBRARY]
 
 

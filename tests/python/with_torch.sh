@@ -20,5 +20,6 @@ if [[ ! -f $folder/complete ]]; then
   touch "$folder/complete"
 fi
 cd "$tests"
-exec env "RAPT_LIBRARY=$library" "PYTHONPATH=$tests/../../src/python" PYTHONDONTWRITEBYTECODE=1 \
-  "$folder/bin/python" -m pytest -p no:cacheprovider -q -rs --tb=short "$@" test_torch_enable.py
+export RAPT_LIBRARY=$library PYTHONPATH=$tests/../../src/python PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME=$folder/cache
+"$folder/bin/python" -m rapt.torch --build
+exec "$folder/bin/python" -m pytest -p no:cacheprovider -q -rs --tb=short "$@" test_torch_enable.py

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import _torch_packed
+from . import _torch_cpp, _torch_packed
 from ._torch_exact import EXACT
 from ._torch_table import TYPES, Exact, NotReplaced
 
@@ -28,6 +29,9 @@ class _State:
     depth = 0
     strict = False
     library: Any = None
+    # Python's kernels for those in C++, which look them up once: they stay until the process ends.
+    behind_cpp: Any = None
+    is_cpp = False
     replaced: dict[str, int] = {}
     uncovered: dict[str, int] = {}
     ways: tuple[bool, bool] = (True, True)
@@ -105,6 +109,10 @@ def _replacement(name: str, kernel: Callable[..., Any], original: Callable[..., 
                 return original(*args, **kwargs)
             except NotReplaced:
                 pass
+            except (IndexError, TypeError, ValueError):
+                result = original(*args, **kwargs)  # which has PyTorch's error
+                _uncovered(name)
+                return result
             else:
                 _State.replaced[name] = _State.replaced.get(name, 0) + 1
                 return args[0] if in_place and result is not None else result
@@ -184,7 +192,17 @@ def _with_tensors(args: tuple[Any, ...], places: list[int]) -> tuple[Any, ...]:
     )
 
 
-def _install(library: Any) -> None:
+def _put_behind_cpp(own: dict[str, Callable[..., Any]]) -> None:
+    """Defines the operators that the kernels in C++ hand calls to: as PyTorch's, with the name rapt_python."""
+    if _State.behind_cpp is None:
+        _State.behind_cpp = _torch_library.Library("rapt_python", "DEF")
+        for name, function in own.items():
+            schema = str(_torch_c._get_schema(f"aten::{name.split('.')[0]}", name.partition(".")[2]))
+            _State.behind_cpp.define(schema.removeprefix("aten::"))
+            _State.behind_cpp.impl(name, function, "CPU")
+
+
+def _install(library: Any, with_cpp: bool) -> None:
     from . import (  # noqa: F401
         _torch_index,
         _torch_kernels,
@@ -225,10 +243,23 @@ def _install(library: Any) -> None:
         name = full[len("aten::") :]
         if name not in own and _base(name) not in EXACT:
             own[name] = _shim(name, original(name))
+    if with_cpp:
+        _put_behind_cpp({name: own.pop(name) for name in sorted(_torch_cpp.OPERATORS)})
+        _torch_cpp.start()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch says that a kernel is replaced
         for name, function in own.items():
             library.impl(name, function, "CPU", allow_override=True)
+
+
+def _loads_cpp(cpp: bool | None) -> bool:
+    if cpp is None:
+        cpp = os.environ.get("RAPT_TORCH_CPP") != "0" and _torch_cpp.is_built()
+    elif cpp and not _torch_cpp.is_built():
+        raise RuntimeError("the kernels in C++ are not compiled: python -m rapt.torch --build does that")
+    if cpp:
+        _torch_cpp.load()
+    return cpp
 
 
 def _ways() -> tuple[bool, bool]:
@@ -243,7 +274,7 @@ def _set_ways(ways: tuple[bool, bool]) -> None:
     backends.mha.set_fastpath_enabled(ways[1])
 
 
-def enable(strict: bool = False, *, pack: bool = True, pack_limit: int | None = None) -> None:
+def enable(strict: bool = False, *, pack: bool = True, pack_limit: int | None = None, cpp: bool | None = None) -> None:
     """Lets rapt compute PyTorch's operators on the CPU, in the whole process, until as many calls of disable().
 
     Programs stay as they are: results then have the same bits on every CPU, for any number of threads, and of a sequence
@@ -254,6 +285,11 @@ def enable(strict: bool = False, *, pack: bool = True, pack_limit: int | None = 
     faster. pack_limit is the most bytes of such copies, and pack=False makes none. Bits are the same. Weights that change are
     packed again: in place, by an optimizer, or through `data`, where one of 64 numbers from all over them has changed.
 
+    The most frequent operators have kernels in C++ too, with the same bits and without Python's time per call, once
+    `python -m rapt.torch --build` has compiled them for this PyTorch. cpp=True makes it a RuntimeError if they are not there,
+    and cpp=False leaves them out. None takes them if they are there, and the environment's RAPT_TORCH_CPP is not 0. It counts
+    in the first of several calls.
+
     torch.backends.mkldnn and the fast path of torch.backends.mha are off until disable(): LSTMs and layers of transformers are
     then made of operators that rapt has.
 
@@ -262,6 +298,8 @@ def enable(strict: bool = False, *, pack: bool = True, pack_limit: int | None = 
     if _version() < (2, 9):
         raise RuntimeError(f"rapt.torch.enable() needs PyTorch 2.9 or later, and this is {torch.__version__}")
     with _lock:
+        if _State.depth == 0:
+            _State.is_cpp = _loads_cpp(cpp)
         _State.strict = bool(strict)
         _torch_packed.set_limit(pack_limit if pack else 0)
         _State.depth += 1
@@ -269,7 +307,7 @@ def enable(strict: bool = False, *, pack: bool = True, pack_limit: int | None = 
             return
         _State.replaced, _State.uncovered = {}, {}
         _State.library = _torch_library.Library("aten", "IMPL")
-        _install(_State.library)
+        _install(_State.library, _State.is_cpp)
         _State.ways = _ways()
         _set_ways((False, False))
 
@@ -282,15 +320,19 @@ def disable() -> None:
         _State.depth -= 1
         if _State.depth == 0:
             _State.library._destroy()
+            if _State.is_cpp:
+                _torch_cpp.stop()
             _set_ways(_State.ways)
             _torch_packed.clear_packed()
             _State.library = None
 
 
 @contextlib.contextmanager
-def enabled(strict: bool = False, *, pack: bool = True, pack_limit: int | None = None) -> Iterator[None]:
+def enabled(
+    strict: bool = False, *, pack: bool = True, pack_limit: int | None = None, cpp: bool | None = None
+) -> Iterator[None]:
     """enable() for a block. It is of the whole process, other threads included."""
-    enable(strict, pack=pack, pack_limit=pack_limit)
+    enable(strict, pack=pack, pack_limit=pack_limit, cpp=cpp)
     try:
         yield
     finally:
@@ -299,4 +341,9 @@ def enabled(strict: bool = False, *, pack: bool = True, pack_limit: int | None =
 
 def report() -> Report:
     """The calls since the first enable(), by operator. disable() keeps them."""
-    return Report(dict(_State.replaced), dict(_State.uncovered))
+    replaced = dict(_State.replaced)
+    for form, count in _torch_cpp.calls():
+        name = form.removesuffix("_")
+        if count:
+            replaced[name] = replaced.get(name, 0) + count
+    return Report(replaced, dict(_State.uncovered))

@@ -14,6 +14,8 @@ from torch.multiprocessing import reductions
 
 import rapt
 
+from . import _torch_cpp
+
 _SMALLEST = 4096  # elements: smaller ones gain less than the search costs
 _SAMPLES = 8  # of rows, and of columns
 
@@ -96,6 +98,7 @@ def packed(b: torch.Tensor) -> rapt.PackedWeights | None:
 def set_limit(limit: int | None) -> None:
     """The most bytes of packed weights; None is no limit, and 0 packs nothing."""
     global _limit
+    _torch_cpp.set_limit(limit)
     with _lock:
         _limit = limit
         if not _has_room(0):
@@ -104,5 +107,6 @@ def set_limit(limit: int | None) -> None:
 
 def clear_packed() -> None:
     """Frees all packed weights. They are packed again when they are met twice more."""
+    _torch_cpp.clear_packed()
     with _lock:
         _seen.clear()

@@ -1,0 +1,171 @@
+// Functions of elements: rapt_map() over arrays without gaps, in any order of their dimensions.
+#include <ATen/ops/add_cpu_dispatch.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/sub_cpu_dispatch.h>
+
+#include "kernels.hpp"
+
+namespace rapt_torch {
+namespace {
+
+constexpr std::int64_t grain = 1 << 15;  // elements that pay for a thread
+
+rapt_map_options options_of(int function, const Tensor &x, std::int64_t count) {
+  rapt_map_options options = RAPT_MAP_OPTIONS_INIT;
+  options.function = function;
+  options.type = type_of(x);
+  options.dims = 1;
+  options.shape[0] = count;
+  return options;
+}
+
+// y is a number for all elements, or null.
+void map_into(int function, const Tensor &x, const void *y, Tensor &out) {
+  const char *from = static_cast<const char *>(x.const_data_ptr());
+  char *to = static_cast<char *>(out.mutable_data_ptr());
+  const std::int64_t size = x.element_size();
+  in_parallel(x.numel(), grain, [&](std::int64_t first, std::int64_t last) {
+    rapt_map_options options = options_of(function, x, last - first);
+    options.y_strides[0] = y ? RAPT_REPEAT : 0;
+    check(rapt_map(from + first * size, y, nullptr, to + first * size, &options));
+  });
+}
+
+bool is_array(const Tensor &x) { return has_elements(x) && x.is_non_overlapping_and_dense(); }
+
+template <int function>
+struct Unary {
+  static inline const char *name = "";
+
+  static Tensor make(const Tensor &x) {
+    static Counter counter(name);
+    if (is_array(x)) {
+      counter.add();
+      Tensor y = at::empty_like(x);
+      map_into(function, x, nullptr, y);
+      return y;
+    }
+    static const InPython<Tensor(const Tensor &)> in_python(name);
+    return in_python(x);
+  }
+
+  static Tensor &change(Tensor &x) {
+    static const std::string of_place = std::string(name) + "_";
+    static Counter counter(of_place.c_str());
+    if (is_array(x)) {
+      counter.add();
+      map_into(function, x, nullptr, x);
+      return x;
+    }
+    static const InPython<Tensor &(Tensor &)> in_python(of_place.c_str());
+    return in_python(x);
+  }
+};
+
+template <int function>
+void add_unary(torch::Library &library, const char *name) {
+  Unary<function>::name = name;
+  library.impl(name, TORCH_FN(Unary<function>::make));
+  library.impl((std::string(name) + "_").c_str(), TORCH_FN(Unary<function>::change));
+}
+
+Tensor gelu(const Tensor &x, c10::string_view approximate) {
+  static Counter counter("gelu");
+  if (is_array(x) && (approximate == "none" || approximate == "tanh")) {
+    counter.add();
+    Tensor y = at::empty_like(x);
+    map_into(approximate == "none" ? RAPT_MAP_GELU : RAPT_MAP_GELU_TANH, x, nullptr, y);
+    return y;
+  }
+  static const InPython<Tensor(const Tensor &, c10::string_view)> in_python("gelu");
+  return in_python(x, approximate);
+}
+
+// The number in the type of x. False if it is none of that type.
+bool element_of(double number, rapt_type type, void *element) {
+  switch (type) {
+    case RAPT_F64:
+      return *static_cast<double *>(element) = number, true;
+    case RAPT_F32:
+      return (*static_cast<float *>(element) = static_cast<float>(number)) == number;
+    case RAPT_F16:
+      return (*static_cast<at::Half *>(element) = static_cast<float>(number)) == number;
+    default:
+      return (*static_cast<at::BFloat16 *>(element) = static_cast<float>(number)) == number;
+  }
+}
+
+Tensor power(const Tensor &x, const at::Scalar &exponent) {
+  static Counter counter("pow.Tensor_Scalar");
+  alignas(8) char element[8];
+  if (is_array(x) && !exponent.isComplex() && element_of(exponent.toDouble(), type_of(x), element)) {
+    counter.add();
+    const double y = exponent.toDouble();
+    Tensor result = at::empty_like(x);
+    if (y == 0.5 || y == -0.5) {
+      map_into(y > 0 ? RAPT_MAP_SQRT : RAPT_MAP_RSQRT, x, nullptr, result);
+    } else {
+      map_into(RAPT_MAP_POW, x, element, result);
+    }
+    return result;
+  }
+  static const InPython<Tensor(const Tensor &, const at::Scalar &)> in_python("pow", "Tensor_Scalar");
+  return in_python(x, exponent);
+}
+
+// Without alpha, a sum is one operation of IEEE 754, and PyTorch's own.
+
+using Sum = Tensor(const Tensor &, const Tensor &, const at::Scalar &);
+using SumInPlace = Tensor &(Tensor &, const Tensor &, const at::Scalar &);
+
+Tensor add(const Tensor &x, const Tensor &y, const at::Scalar &alpha) {
+  if (alpha.equal(1)) return at::cpu::add(x, y, alpha);
+  static const InPython<Sum> in_python("add", "Tensor");
+  return in_python(x, y, alpha);
+}
+
+Tensor &add_in_place(Tensor &x, const Tensor &y, const at::Scalar &alpha) {
+  if (alpha.equal(1)) return at::cpu::add_(x, y, alpha);
+  static const InPython<SumInPlace> in_python("add_", "Tensor");
+  return in_python(x, y, alpha);
+}
+
+Tensor subtract(const Tensor &x, const Tensor &y, const at::Scalar &alpha) {
+  if (alpha.equal(1)) return at::cpu::sub(x, y, alpha);
+  static const InPython<Sum> in_python("sub", "Tensor");
+  return in_python(x, y, alpha);
+}
+
+Tensor &subtract_in_place(Tensor &x, const Tensor &y, const at::Scalar &alpha) {
+  if (alpha.equal(1)) return at::cpu::sub_(x, y, alpha);
+  static const InPython<SumInPlace> in_python("sub_", "Tensor");
+  return in_python(x, y, alpha);
+}
+
+}  // namespace
+
+void add_elements(torch::Library &library) {
+  add_unary<RAPT_MAP_SQRT>(library, "sqrt");
+  add_unary<RAPT_MAP_RSQRT>(library, "rsqrt");
+  add_unary<RAPT_MAP_EXP>(library, "exp");
+  add_unary<RAPT_MAP_EXP2>(library, "exp2");
+  add_unary<RAPT_MAP_EXPM1>(library, "expm1");
+  add_unary<RAPT_MAP_LOG>(library, "log");
+  add_unary<RAPT_MAP_LOG2>(library, "log2");
+  add_unary<RAPT_MAP_LOG1P>(library, "log1p");
+  add_unary<RAPT_MAP_SIN>(library, "sin");
+  add_unary<RAPT_MAP_COS>(library, "cos");
+  add_unary<RAPT_MAP_TAN>(library, "tan");
+  add_unary<RAPT_MAP_TANH>(library, "tanh");
+  add_unary<RAPT_MAP_ERF>(library, "erf");
+  add_unary<RAPT_MAP_SIGMOID>(library, "sigmoid");
+  add_unary<RAPT_MAP_SILU>(library, "silu");
+  library.impl("gelu", TORCH_FN(gelu));
+  library.impl("pow.Tensor_Scalar", TORCH_FN(power));
+  library.impl("add.Tensor", TORCH_FN(add));
+  library.impl("add_.Tensor", TORCH_FN(add_in_place));
+  library.impl("sub.Tensor", TORCH_FN(subtract));
+  library.impl("sub_.Tensor", TORCH_FN(subtract_in_place));
+}
+
+}  // namespace rapt_torch

@@ -1,0 +1,99 @@
+// What the kernels of PyTorch's operators in C++ share. Each takes the common calls of an operator, and hands all others to the
+// kernel in Python, which takes every call.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "rapt/parallel.h"
+#include "rapt/rapt.h"
+
+namespace rapt_torch {
+
+using at::Tensor;
+
+// The calls of an operator that C++ has taken, for rapt.torch.report().
+struct Counter {
+  explicit Counter(const char *name);
+  void add() { calls.fetch_add(1, std::memory_order_relaxed); }
+
+  const std::string name;
+  std::atomic<std::int64_t> calls{0};
+};
+
+// The kernel in Python of one operator.
+template <class Signature>
+class InPython;
+
+template <class Result, class... Arguments>
+class InPython<Result(Arguments...)> {
+ public:
+  explicit InPython(const char *name, const char *overload = "")
+      : kernel_(c10::Dispatcher::singleton()
+                    .findSchemaOrThrow((std::string("rapt_python::") + name).c_str(), overload)
+                    .template typed<Result(Arguments...)>()) {}
+  Result operator()(Arguments... arguments) const {
+    return kernel_.call(std::forward<Arguments>(arguments)...);
+  }
+
+ private:
+  c10::TypedOperatorHandle<Result(Arguments...)> kernel_;
+};
+
+// 0: rapt lacks the type.
+inline rapt_type type_of(const Tensor &x) {
+  switch (x.scalar_type()) {
+    case at::kFloat:
+      return RAPT_F32;
+    case at::kDouble:
+      return RAPT_F64;
+    case at::kHalf:
+      return RAPT_F16;
+    case at::kBFloat16:
+      return RAPT_BF16;
+    default:
+      return RAPT_TYPE_DEFAULT;
+  }
+}
+
+inline bool has_elements(const Tensor &x) { return type_of(x) != RAPT_TYPE_DEFAULT && x.numel() > 0; }
+
+// Whether rapt takes the strides as they are: it knows neither 0 nor negative ones.
+inline bool has_strides(const Tensor &x) {
+  for (const std::int64_t stride : x.strides()) {
+    if (stride <= 0) return false;
+  }
+  return true;
+}
+
+inline void check(rapt_status status) { TORCH_CHECK(status == RAPT_OK, "rapt: ", rapt_status_text(status)); }
+
+// PyTorch's threads, of which there are as many as torch.set_num_threads() says. `work` is in multiplications with an addition.
+rapt_pool pool_for(double work);
+
+// At least `bytes` of memory of this thread, until the next call.
+void *workspace(std::size_t bytes);
+
+// Calls body(first, last) on ranges of [0, count) that are about `grain` long, on PyTorch's threads.
+template <class Body>
+void in_parallel(std::int64_t count, std::int64_t grain, const Body &body) {
+  if (count <= grain || at::in_parallel_region()) {
+    body(std::int64_t{0}, count);
+  } else {
+    at::parallel_for(0, count, grain, body);
+  }
+}
+
+// Parts of the table of operators.
+void add_attention(torch::Library &library);
+void add_elements(torch::Library &library);
+void add_products(torch::Library &library);
+void add_rows(torch::Library &library);
+
+}  // namespace rapt_torch

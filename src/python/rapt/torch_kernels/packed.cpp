@@ -1,0 +1,121 @@
+#include "packed.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include <array>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+namespace rapt_torch {
+namespace {
+
+constexpr std::int64_t smallest = 4096;  // elements: smaller ones gain less than the search costs
+constexpr std::int64_t grid = 8;         // numbers of a row and of a column that are compared
+
+using Samples = std::array<std::uint64_t, grid * grid>;
+using Key =
+    std::tuple<const void *, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, int>;
+
+// A packed copy belongs to a place in memory, and is valid for one version of it.
+struct Seen {
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+  std::uint32_t version;
+  Samples samples;
+  Packed weights;  // null until the second time
+};
+
+std::mutex mutex;
+std::map<Key, Seen> seen;
+std::int64_t limit = -1;
+
+// Writes through Tensor.data move no version, so that some numbers are compared too.
+Samples samples_of(const Tensor &b) {
+  Samples samples{};
+  const std::size_t size = b.element_size();
+  const char *data = static_cast<const char *>(b.const_data_ptr());
+  for (std::int64_t i = 0; i < grid; ++i) {
+    for (std::int64_t j = 0; j < grid; ++j) {
+      const std::int64_t place = i * b.size(0) / grid * b.stride(0) + j * b.size(1) / grid * b.stride(1);
+      std::memcpy(&samples[i * grid + j], data + place * static_cast<std::int64_t>(size), size);
+    }
+  }
+  return samples;
+}
+
+std::int64_t bytes_in_use() {
+  std::int64_t bytes = 0;
+  for (const auto &[key, one] : seen) bytes += one.weights ? one.weights->size : 0;
+  return bytes;
+}
+
+// Weights in use stay: in turn, they would push each other out in each pass of a model.
+void drop_expired() {
+  for (auto one = seen.begin(); one != seen.end();) {
+    one = one->second.storage.expired() ? seen.erase(one) : std::next(one);
+  }
+}
+
+Packed pack(const Tensor &b) {
+  rapt_linear_options options = RAPT_LINEAR_OPTIONS_INIT;
+  options.x_type = type_of(b);
+  options.in_features = b.size(0);
+  options.out_features = b.size(1);
+  options.w_strides = {b.stride(1), b.stride(0)};
+  std::size_t length = 0;
+  check(rapt_linear_packed_length(&options, &length));
+  if (limit >= 0) {
+    drop_expired();
+    if (bytes_in_use() + static_cast<std::int64_t>(length) > limit) return nullptr;
+  }
+  constexpr std::size_t line = 64;
+  std::unique_ptr<void, Free> data(std::aligned_alloc(line, (length + line - 1) / line * line));
+  if (!data) return nullptr;
+  check(rapt_linear_pack(b.const_data_ptr(), 0, b.size(1), &options, data.get(), length));
+  return std::make_shared<PackedWeights>(PackedWeights{std::move(data), static_cast<std::int64_t>(length)});
+}
+
+}  // namespace
+
+Packed packed(const Tensor &b) {
+  if (b.numel() < smallest || at::GradMode::is_enabled() || b.is_inference()) return nullptr;
+  const c10::Storage &storage = b.storage();
+  const std::uint32_t version = b.unsafeGetTensorImpl()->version_counter().current_version();
+  const Key key{storage.data(), b.storage_offset(), b.size(0),           b.size(1),
+                b.stride(0),    b.stride(1),        int(b.scalar_type())};
+  const Samples samples = samples_of(b);
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (limit == 0) return nullptr;
+  const auto found = seen.find(key);
+  if (found == seen.end() || found->second.version != version || found->second.samples != samples ||
+      found->second.storage.expired()) {
+    if (seen.size() % 256 == 255) drop_expired();
+    seen.insert_or_assign(key, Seen{c10::weak_intrusive_ptr<c10::StorageImpl>(storage.getWeakStorageImpl()),
+                                    version, samples, nullptr});
+    return nullptr;
+  }
+  if (!found->second.weights) found->second.weights = pack(b);
+  return found->second.weights;
+}
+
+void set_pack_limit(std::int64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  limit = bytes;
+  drop_expired();
+  if (limit >= 0 && bytes_in_use() > limit) seen.clear();
+}
+
+void clear_packed() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  seen.clear();
+}
+
+std::int64_t packed_count() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::int64_t count = 0;
+  for (const auto &[key, one] : seen) count += one.weights != nullptr;
+  return count;
+}
+
+}  // namespace rapt_torch

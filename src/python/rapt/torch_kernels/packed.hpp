@@ -1,0 +1,33 @@
+// Weights that are multiplied by again and again, packed for rapt_linear() on second sight, without gradients.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include "kernels.hpp"
+
+namespace rapt_torch {
+
+struct Free {
+  void operator()(void *memory) const { std::free(memory); }
+};
+
+struct PackedWeights {
+  std::unique_ptr<void, Free> data;
+  std::int64_t size;
+};
+
+using Packed = std::shared_ptr<const PackedWeights>;
+
+// Of b [inputs][outputs], the argument of a kernel: null where the matrix itself is to be read.
+Packed packed(const Tensor &b);
+
+// The most bytes of packed weights; -1 is no limit, and 0 packs nothing.
+void set_pack_limit(std::int64_t bytes);
+
+void clear_packed();
+
+std::int64_t packed_count();
+
+}  // namespace rapt_torch

@@ -1,0 +1,226 @@
+// Functions of rows, and sums over dimensions.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "kernels.hpp"
+
+namespace rapt_torch {
+namespace {
+
+constexpr std::int64_t grain = 1 << 14;  // elements that pay for a thread
+
+std::int64_t rows_of_grain(std::int64_t cols) { return std::max<std::int64_t>(grain / cols, 1); }
+
+using OfRows = rapt_status(const void *, void *, std::int64_t rows, std::int64_t cols, rapt_type);
+
+rapt_status softmax_rows(const void *x, void *y, std::int64_t rows, std::int64_t cols, rapt_type type) {
+  switch (type) {
+    case RAPT_F32:
+      return rapt_softmax_f32(static_cast<const float *>(x), cols, static_cast<float *>(y), cols, rows, cols,
+                              nullptr);
+    case RAPT_F64:
+      return rapt_softmax_f64(static_cast<const double *>(x), cols, static_cast<double *>(y), cols, rows,
+                              cols, nullptr);
+    case RAPT_F16:
+      return rapt_softmax_f16(static_cast<const rapt_f16 *>(x), cols, static_cast<rapt_f16 *>(y), cols, rows,
+                              cols, nullptr);
+    default:
+      return rapt_softmax_bf16(static_cast<const rapt_bf16 *>(x), cols, static_cast<rapt_bf16 *>(y), cols,
+                               rows, cols, nullptr);
+  }
+}
+
+rapt_status log_softmax_rows(const void *x, void *y, std::int64_t rows, std::int64_t cols, rapt_type type) {
+  switch (type) {
+    case RAPT_F32:
+      return rapt_log_softmax_f32(static_cast<const float *>(x), cols, static_cast<float *>(y), cols, rows,
+                                  cols, nullptr);
+    case RAPT_F64:
+      return rapt_log_softmax_f64(static_cast<const double *>(x), cols, static_cast<double *>(y), cols, rows,
+                                  cols, nullptr);
+    case RAPT_F16:
+      return rapt_log_softmax_f16(static_cast<const rapt_f16 *>(x), cols, static_cast<rapt_f16 *>(y), cols,
+                                  rows, cols, nullptr);
+    default:
+      return rapt_log_softmax_bf16(static_cast<const rapt_bf16 *>(x), cols, static_cast<rapt_bf16 *>(y), cols,
+                                   rows, cols, nullptr);
+  }
+}
+
+bool are_last_rows(const Tensor &x, std::int64_t dim) {
+  return has_elements(x) && x.dim() > 0 && (dim == -1 || dim == x.dim() - 1) && x.is_contiguous();
+}
+
+Tensor of_rows(OfRows *function, const Tensor &x) {
+  Tensor y = at::empty_like(x);
+  const std::int64_t cols = x.size(-1), bytes = cols * static_cast<std::int64_t>(x.element_size());
+  const char *from = static_cast<const char *>(x.const_data_ptr());
+  char *to = static_cast<char *>(y.mutable_data_ptr());
+  in_parallel(x.numel() / cols, rows_of_grain(cols), [&](std::int64_t first, std::int64_t last) {
+    check(function(from + first * bytes, to + first * bytes, last - first, cols, type_of(x)));
+  });
+  return y;
+}
+
+Tensor softmax(const Tensor &x, std::int64_t dim, bool half_to_float) {
+  static Counter counter("_softmax");
+  if (!half_to_float && are_last_rows(x, dim)) {
+    counter.add();
+    return of_rows(softmax_rows, x);
+  }
+  static const InPython<Tensor(const Tensor &, std::int64_t, bool)> in_python("_softmax");
+  return in_python(x, dim, half_to_float);
+}
+
+Tensor log_softmax(const Tensor &x, std::int64_t dim, bool half_to_float) {
+  static Counter counter("_log_softmax");
+  if (!half_to_float && are_last_rows(x, dim)) {
+    counter.add();
+    return of_rows(log_softmax_rows, x);
+  }
+  static const InPython<Tensor(const Tensor &, std::int64_t, bool)> in_python("_log_softmax");
+  return in_python(x, dim, half_to_float);
+}
+
+// ---- layer_norm
+
+using Parameter = std::optional<Tensor>;
+using Normed = std::tuple<Tensor, Tensor, Tensor>;
+
+bool is_none_or_row(const Parameter &p, const Tensor &x) {
+  return !p || !p->defined() || (p->scalar_type() == x.scalar_type() && p->is_contiguous());
+}
+
+const void *data_of(const Parameter &p) { return p && p->defined() ? p->const_data_ptr() : nullptr; }
+
+// f32 and f64, whose statistics have the type of x.
+Normed layer_norm(const Tensor &x, at::IntArrayRef shape, const Parameter &weight, const Parameter &bias,
+                  double eps) {
+  static Counter counter("native_layer_norm");
+  const rapt_type type = type_of(x);
+  const std::int64_t leading = x.dim() - static_cast<std::int64_t>(shape.size());
+  if ((type == RAPT_F32 || type == RAPT_F64) && x.numel() > 0 && x.is_contiguous() && eps >= 0 &&
+      leading >= 0 && x.sizes().slice(leading) == shape && is_none_or_row(weight, x) &&
+      is_none_or_row(bias, x)) {
+    counter.add();
+    const std::int64_t cols =
+        std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+    Tensor y = at::empty_like(x);
+    at::DimVector of_statistics(x.sizes().begin(), x.sizes().end());
+    std::fill(of_statistics.begin() + leading, of_statistics.end(), 1);
+    Tensor mean = at::empty(of_statistics, x.options()), rstd = at::empty(of_statistics, x.options());
+    const std::int64_t size = x.element_size();
+    const char *from = static_cast<const char *>(x.const_data_ptr());
+    char *to = static_cast<char *>(y.mutable_data_ptr());
+    char *to_mean = static_cast<char *>(mean.mutable_data_ptr()),
+         *to_rstd = static_cast<char *>(rstd.mutable_data_ptr());
+    in_parallel(x.numel() / cols, rows_of_grain(cols), [&](std::int64_t first, std::int64_t last) {
+      rapt_norm_options options = RAPT_NORM_OPTIONS_INIT;
+      options.type = type;
+      options.rows = last - first;
+      options.cols = cols;
+      options.eps = eps;
+      options.weight = data_of(weight);
+      options.bias = data_of(bias);
+      options.mean = to_mean + first * size;
+      options.rstd = to_rstd + first * size;
+      check(rapt_layer_norm(from + first * cols * size, to + first * cols * size, &options));
+    });
+    return {y, mean, rstd};
+  }
+  static const InPython<Normed(const Tensor &, at::IntArrayRef, const Parameter &, const Parameter &, double)>
+      in_python("native_layer_norm");
+  return in_python(x, shape, weight, bias, eps);
+}
+
+// ---- sums
+
+using Dims = at::OptionalIntArrayRef;
+using Type = std::optional<at::ScalarType>;
+
+// The bits of the dimensions that are reduced, or 0: a call that C++ does not take.
+std::uint32_t reduced(const Tensor &x, const Dims &dims, const Type &type) {
+  if (!has_elements(x) || x.dim() == 0 || x.dim() > RAPT_MAX_DIMS || !has_strides(x) ||
+      (type && *type != x.scalar_type())) {
+    return 0;
+  }
+  const std::uint32_t all = (1u << x.dim()) - 1;
+  if (!dims || dims->empty()) return all;
+  std::uint32_t bits = 0;
+  for (std::int64_t dim : *dims) {
+    if (dim < 0) dim += x.dim();
+    if (dim < 0 || dim >= x.dim() || (bits >> dim & 1)) return 0;
+    bits |= 1u << dim;
+  }
+  return bits;
+}
+
+Tensor reduce(int operation, const Tensor &x, std::uint32_t bits, bool keepdim) {
+  at::DimVector shape;
+  rapt_reduce_options options = RAPT_REDUCE_OPTIONS_INIT;
+  options.operation = operation;
+  options.type = type_of(x);
+  options.reduced = bits;
+  options.dims = x.dim();
+  for (std::int64_t dim = 0; dim < x.dim(); ++dim) {
+    options.shape[dim] = x.size(dim);
+    options.x_strides[dim] = x.stride(dim);
+    if (bits >> dim & 1) {
+      if (keepdim) shape.push_back(1);
+    } else {
+      shape.push_back(x.size(dim));
+    }
+  }
+  Tensor out = at::empty(shape, x.options());
+  const std::int64_t size = x.element_size();
+  const char *from = static_cast<const char *>(x.const_data_ptr());
+  char *to = static_cast<char *>(out.mutable_data_ptr());
+  if (bits & 1) {
+    check(rapt_reduce(from, to, &options));
+    return out;
+  }
+  // The outputs of the first dimension are shared out.
+  const std::int64_t outputs = out.numel() / x.size(0), elements = x.numel() / x.size(0);
+  in_parallel(x.size(0), rows_of_grain(elements), [&](std::int64_t first, std::int64_t last) {
+    rapt_reduce_options part = options;
+    part.shape[0] = last - first;
+    check(rapt_reduce(from + first * x.stride(0) * size, to + first * outputs * size, &part));
+  });
+  return out;
+}
+
+Tensor sum(const Tensor &x, Dims dims, bool keepdim, Type type) {
+  static Counter counter("sum.dim_IntList");
+  if (const std::uint32_t bits = reduced(x, dims, type)) {
+    counter.add();
+    return reduce(RAPT_SUM, x, bits, keepdim);
+  }
+  static const InPython<Tensor(const Tensor &, Dims, bool, Type)> in_python("sum", "dim_IntList");
+  return in_python(x, dims, keepdim, type);
+}
+
+Tensor mean(const Tensor &x, Dims dims, bool keepdim, Type type) {
+  static Counter counter("mean.dim");
+  if (const std::uint32_t bits = reduced(x, dims, type)) {
+    counter.add();
+    return reduce(RAPT_MEAN, x, bits, keepdim);
+  }
+  static const InPython<Tensor(const Tensor &, Dims, bool, Type)> in_python("mean", "dim");
+  return in_python(x, dims, keepdim, type);
+}
+
+}  // namespace
+
+void add_rows(torch::Library &library) {
+  library.impl("_softmax", TORCH_FN(softmax));
+  library.impl("_log_softmax", TORCH_FN(log_softmax));
+  library.impl("native_layer_norm", TORCH_FN(layer_norm));
+  library.impl("sum.dim_IntList", TORCH_FN(sum));
+  library.impl("mean.dim", TORCH_FN(mean));
+}
+
+}  // namespace rapt_torch
