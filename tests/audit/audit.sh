@@ -103,7 +103,7 @@ check_instructions() { # LEVEL FILE NAME
 }
 
 check_no_constructors() { # FILE NAME
-  ! $readelf -SW "$1" | grep -qE '\.(init_array|ctors|preinit_array)' || complain "$2: static constructors"
+  ! grep -qE '\.(init_array|ctors|preinit_array)' < <($readelf -SW "$1") || complain "$2: static constructors"
 }
 
 check_needs() { # NAME SYMBOLS

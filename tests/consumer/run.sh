@@ -234,7 +234,7 @@ finds() {
   shift 2
   rm -rf "$build"
   quietly "$build.log" "$cmake" -S "$consumer_dir/components" -B "$build" -G "$generator" "${compilers[@]}" "-DCMAKE_PREFIX_PATH=$prefix" "$@"
-  tr -s ' \n' ' ' <"$build.log" | grep -qF -- "-- $text" || { cat "$build.log"; fail "find_package with $* did not say: $text"; }
+  grep -qF -- "-- $text" < <(tr -s ' \n' ' ' <"$build.log") || { cat "$build.log"; fail "find_package with $* did not say: $text"; }
   echo "-- find_package $*: $text"
 }
 rm -rf "$work_dir/both-prefix"
@@ -341,7 +341,7 @@ says() {
   shift
   rm -rf "$build"
   "$cmake" -S "$source_dir" -B "$build" -G "$generator" -DRAPT_BUILD_VALIDATE=OFF "${compilers[@]}" "$@" >"$build.log" 2>&1 || true
-  tr -s ' \n' ' ' <"$build.log" | grep -qF -- "$text" || { cat "$build.log"; fail "configuring with $* did not say: $text"; }
+  grep -qF -- "$text" < <(tr -s ' \n' ' ' <"$build.log") || { cat "$build.log"; fail "configuring with $* did not say: $text"; }
   echo "-- configuring says: $text"
 }
 

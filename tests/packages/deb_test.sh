@@ -17,7 +17,7 @@ of_packages() { cmake -S "$source_dir" -B "$kept" -DBUILD_SHARED_LIBS=ON "$@" >"
 of_packages -DRAPT_LEVELS=scalar || { cat "$kept.log" >&2; exit 1; }
 for again in -DRAPT_PACKAGE=ON "" -DRAPT_PACKAGE:BOOL=ON; do
   if of_packages $again; then echo "packages lack levels, and nobody asked for fewer" >&2; exit 1; fi
-  tr -s ' \n' ' ' <"$kept.log" | grep -q "The packages would lack the levels [a-z0-9_ ]*: RAPT_LEVELS is 'scalar'" || { cat "$kept.log" >&2; exit 1; }
+  grep -q "The packages would lack the levels [a-z0-9_ ]*: RAPT_LEVELS is 'scalar'" < <(tr -s ' \n' ' ' <"$kept.log") || { cat "$kept.log" >&2; exit 1; }
 done
 for again in "-DRAPT_PACKAGE=ON -DRAPT_LEVELS:STRING=scalar" "" "-DRAPT_PACKAGE=ON -DRAPT_LEVELS="; do
   # shellcheck disable=SC2086
@@ -52,7 +52,7 @@ cmake -S "$source_dir/tests/consumer/find_package" -B "$work/cmake" \
   "-DRAPT_VERSION=$(dpkg-query -W -f '${Version}' librapt-dev)" >"$work/cmake.log"
 cmake --build "$work/cmake" >>"$work/cmake.log"
 rapt-validate --quick --kernel softmax_f32
-man --where rapt-validate >/dev/null 2>&1 || zcat /usr/share/man/man1/rapt-validate.1.gz | grep -q rapt-validate
+man --where rapt-validate >/dev/null 2>&1 || zgrep -q rapt-validate /usr/share/man/man1/rapt-validate.1.gz
 remove
 trap - EXIT
 for name in "${names[@]}"; do

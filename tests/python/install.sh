@@ -26,7 +26,7 @@ build_wheel() {
   (cd "$tree" && CMAKE_ARGS="$quick ${2-}" "$python" -m pip wheel . --no-build-isolation --no-deps --no-cache-dir \
     -w "$work_dir/$1") >"$work_dir/$1.log" 2>&1
 }
-# record_of NAME: the wheel's files with their hashes.
+# record_of NAME: the wheel's files with their hashes. A pipe into grep -q would end sort by a signal at times, which pipefail reports.
 record_of() {
   "$python" -c "
 import sys, zipfile
@@ -41,7 +41,7 @@ second=$!
 wait $first || { cat "$work_dir/first.log"; fail "the first of two builds at once"; }
 wait $second || { cat "$work_dir/second.log"; fail "the second of two builds at once"; }
 [[ $(record_of first) == "$(record_of second)" ]] || fail "two builds at once differ"
-record_of first | grep -q '^rapt/lib/librapt\.so\.' || fail "a wheel lacks its library: $(record_of first)"
+grep -q '^rapt/lib/librapt\.so\.' < <(record_of first) || fail "a wheel lacks its library: $(record_of first)"
 if compgen -G "$tree/*.egg-info" >/dev/null || [[ -e $tree/src/python/rapt/lib ]]; then fail "a build wrote next to the sources"; fi
 echo "-- two builds at once"
 
@@ -50,7 +50,7 @@ touch "$tree/src/python/rapt/_gone.py"
 build_wheel with_module
 rm "$tree/src/python/rapt/_gone.py"
 build_wheel without_module
-record_of with_module | grep -q '^rapt/_gone.py' || fail "a new module is not in the wheel"
+grep -q '^rapt/_gone.py' < <(record_of with_module) || fail "a new module is not in the wheel"
 if record_of without_module | grep '^rapt/_gone.py'; then fail "a deleted module is in the wheel"; fi
 echo "-- a deleted module"
 
@@ -103,7 +103,7 @@ import numpy, rapt
 x = numpy.array([[1, 2, 3, 4]], numpy.float32)
 print(list(rapt.isas()), rapt.softmax(x).sum(), rapt.__file__)")
 [[ $says == "['scalar'] 1.0 $tree/src/python/rapt/__init__.py" ]] || fail "the editable install: $says"
-environment/bin/rapt-attention --version | grep -q '^rapt ' || fail "the editable install has no rapt-attention"
+grep -q '^rapt ' < <(environment/bin/rapt-attention --version) || fail "the editable install has no rapt-attention"
 echo "answer = 42" >>"$tree/src/python/rapt/_isa.py"
 [[ $(environment/bin/python -c "import rapt._isa; print(rapt._isa.answer)") == 42 ]] || fail "an edit does not show"
 editable || { cat editable.log; fail "pip install -e, again"; }
