@@ -50,6 +50,9 @@ MANYLINUX, NEWEST = "manylinux_2_17", (2, 17)
 
 OLDEST_CMAKE = (3, 22)
 
+# Python reads it when it starts: children of a program may then do as their parent.
+AT_START = "rapt.pth"
+
 # What a wheel is made of, next to the package's modules, and rapt-validate, which CMake alone builds: it needs files of tests.
 SOURCES = (
     *("CHANGELOG.md", "CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml"),
@@ -246,6 +249,7 @@ class BuildLibrary(Command):
         build_with_cmake(stage)
         put(stage / LIBRARY, self.package() / LIBRARY)
         if not self.editable_mode:
+            shutil.copy(ROOT / "src/python" / AT_START, self.package().parent / AT_START)
             for header in HEADERS:
                 (self.package() / header).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / header, self.package() / header)
@@ -254,7 +258,8 @@ class BuildLibrary(Command):
         return list(self.get_output_mapping())
 
     def get_output_mapping(self) -> dict[str, str]:
-        files = {f"{self.build_lib}/rapt/{name}": self.package() / name for name in (LIBRARY, *HEADERS)}
+        names = [f"rapt/{name}" for name in (LIBRARY, *HEADERS)] + [AT_START]
+        files = {f"{self.build_lib}/{name}": self.package().parent / name for name in names}
         return {name: str(file) for name, file in files.items() if file.exists()}
 
     def get_source_files(self) -> list[str]:

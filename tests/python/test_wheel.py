@@ -40,7 +40,7 @@ def test_it_is_the_installed_one() -> None:
 
 def test_files(unpacked: Path) -> None:
     """Nothing is in NAME.data, where the files of purelib and the rest of a mixed wheel would be."""
-    assert {file.name for file in unpacked.iterdir()} == {"rapt", f"rapt-{rapt.version()}.dist-info"}
+    assert {file.name for file in unpacked.iterdir()} == {"rapt", "rapt.pth", f"rapt-{rapt.version()}.dist-info"}
     root = Path(__file__).resolve().parents[2] / "src/python/rapt"
     expected = {file.name for file in [*root.glob("*.py"), root / "py.typed"]}
     assert {file.name for file in (unpacked / "rapt").iterdir()} == expected | {"include", "lib", "torch_kernels"}

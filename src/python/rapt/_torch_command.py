@@ -11,6 +11,7 @@ from typing import Any
 
 from . import _torch_cpp
 from ._command import run
+from ._torch_children import VARIABLE, value_for
 from ._torch_enable import enable, report
 
 
@@ -52,6 +53,7 @@ def report_text() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = parser().parse_args(arguments)
+    os.environ[VARIABLE] = value_for(given.strict)
     enable(strict=given.strict, pack=not given.no_pack)
     sys.argv = [given.program, *given.arguments]
     try:

@@ -40,6 +40,14 @@ OPERATORS = (
 )
 
 
+OLDEST = (2, 10)  # whose threads a library may use
+
+
+def version() -> tuple[int, ...]:
+    """Of PyTorch: major and minor."""
+    return tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+
+
 def _headers() -> Path:
     """rapt.h's folder: in the package, or in the checkout that the package is read from."""
     inside = _PACKAGE / "include"
@@ -70,6 +78,10 @@ def build() -> Path:
     target = path()
     if target.is_file():
         return target
+    if version() < OLDEST:
+        raise RuntimeError(
+            f"the kernels in C++ need PyTorch {OLDEST[0]}.{OLDEST[1]} or later, and this is {torch.__version__}"
+        )
     found = [name for name in ("c++", "g++", "clang++") if shutil.which(name)]
     compiler = os.environ.get("CXX", "") or (found[0] if found else "")
     if not compiler:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from . import _torch_cpp, _torch_packed
+from ._torch_compile import watch_inductor
 from ._torch_exact import EXACT
 from ._torch_table import TYPES, Exact, NotReplaced
 
@@ -52,18 +53,27 @@ class UncoveredError(RuntimeError):
     """strict=True: an operator whose bits may depend on the CPU has no kernel of rapt."""
 
 
-def _version() -> tuple[int, ...]:
-    return tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
-
-
 def _uncovered(name: str) -> None:
+    _say_uncovered(name, f"aten::{name} has no kernel of rapt, and its bits may depend on the CPU")
+
+
+def _say_uncovered(name: str, sentence: str) -> None:
+    """By an error under strict, or else by a warning, the first time."""
     counts = _State.uncovered
     first = name not in counts
     counts[name] = counts.get(name, 0) + 1
     if _State.strict:
-        raise UncoveredError(f"aten::{name} has no kernel of rapt, and its bits may depend on the CPU")
+        raise UncoveredError(sentence)
     if first:
-        warnings.warn(f"rapt.torch: aten::{name} stays PyTorch's: its bits may depend on the CPU", stacklevel=3)
+        warnings.warn(f"rapt.torch: {sentence}", stacklevel=4)
+
+
+def _inductor_compiles() -> None:
+    if _State.depth:
+        _say_uncovered(
+            "torch.compile by inductor",
+            "inductor compiles loops of its own, whose bits may depend on the CPU: torch.compile(backend='rapt') has rapt's",
+        )
 
 
 def _without_history(x: Any) -> Any:
@@ -293,9 +303,12 @@ def enable(strict: bool = False, *, pack: bool = True, pack_limit: int | None = 
     torch.backends.mkldnn and the fast path of torch.backends.mha are off until disable(): LSTMs and layers of transformers are
     then made of operators that rapt has.
 
+    torch.compile(backend="rapt") keeps the bits. inductor compiles loops of its own: it is named by a warning, or an
+    UncoveredError. What it had compiled before enable() is not seen.
+
     It needs PyTorch 2.9, whose originals it keeps for integers and for other devices; else it is a RuntimeError.
     """
-    if _version() < (2, 9):
+    if _torch_cpp.version() < (2, 9):
         raise RuntimeError(f"rapt.torch.enable() needs PyTorch 2.9 or later, and this is {torch.__version__}")
     with _lock:
         if _State.depth == 0:
@@ -310,6 +323,7 @@ def enable(strict: bool = False, *, pack: bool = True, pack_limit: int | None = 
         _install(_State.library, _State.is_cpp)
         _State.ways = _ways()
         _set_ways((False, False))
+        watch_inductor(_inductor_compiles)
 
 
 def disable() -> None:

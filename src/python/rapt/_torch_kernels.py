@@ -43,7 +43,7 @@ def mm(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _product(a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
-    result: Tensor = rapt.linear(a, packed(b) or b.t(), bias, threads=threads())
+    result: Tensor = rapt.linear(a, packed(b) or b.t(), bias, threads=threads(a.numel() * b.shape[1]))
     return result
 
 
@@ -67,7 +67,7 @@ def addmm(addend: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float
 def bmm(a: Tensor, b: Tensor) -> Tensor:
     if a.dtype != b.dtype:
         raise NotReplaced
-    result: Tensor = rapt.bmm(a, b, threads=threads())
+    result: Tensor = rapt.bmm(a, b, threads=threads(a.numel() * b.shape[2]))
     return result
 
 
@@ -540,7 +540,8 @@ def flash_attention(
     options = _attention_options(query, key, is_causal, attn_mask, scale)
     lse = query.new_empty(batch, q_len, heads, dtype=wide(query[:0]).dtype).transpose(1, 2)
     if out.numel() and kv_len:
-        lse.copy_(rapt.attention(query, key, value, out=out, return_lse=True, threads=threads(), **options)[1])
+        count = threads(2 * query.numel() * kv_len)
+        lse.copy_(rapt.attention(query, key, value, out=out, return_lse=True, threads=count, **options)[1])
     else:
         out.zero_(), lse.fill_(-math.inf)
     return out, lse
@@ -568,11 +569,20 @@ def convolution(
     if transposed:
         if any(p >= s for p, s in zip(more, steps)):
             raise NotReplaced
-        result: Tensor = rapt.conv_transpose(x, weight, bias, steps, pads, more, groups, gaps, threads=threads())
-        return result
-    function: Any = (rapt.conv1d, rapt.conv2d, rapt.conv3d)[dims - 1]
-    result = function(x, weight, bias, steps, pads, gaps, groups, threads=threads())
-    return result
+        made: Tensor = rapt.conv_transpose(x, weight, bias, steps, pads, more, groups, gaps, threads=threads())
+    else:
+        function: Any = (rapt.conv1d, rapt.conv2d, rapt.conv3d)[dims - 1]
+        made = function(x, weight, bias, steps, pads, gaps, groups, threads=threads())
+    return made.contiguous(memory_format=_format_of(x, weight))
+
+
+def _format_of(x: Tensor, weight: Tensor) -> Any:
+    """Channels are last in the result where they are in an operand."""
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(x.dim())
+    is_last = last is not None and any(
+        t.is_contiguous(memory_format=last) and not t.is_contiguous() for t in (x, weight)
+    )
+    return last if is_last else torch.contiguous_format
 
 
 # ---- gradients

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -48,8 +49,9 @@ def of(function: Callable[..., Any], *x: Any, **options: Any) -> Tensor:
     return torch.as_tensor(function(*x, **options))
 
 
-def threads() -> int:
-    return torch.get_num_threads()
+def threads(work: float = math.inf) -> int:
+    """For a call of `work` multiplications with an addition: handing it to another thread of Python costs as much as 2^23."""
+    return torch.get_num_threads() if work >= 1 << 23 else 1
 
 
 def wide(x: Tensor) -> Tensor:

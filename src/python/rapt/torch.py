@@ -20,6 +20,8 @@ enable() lets rapt compute the operators of an unmodified program; it needs PyTo
 from __future__ import annotations
 
 from ._torch_attention import scaled_dot_product_attention
+from ._torch_children import enable_if_waiting
+from ._torch_compile import add_backend
 from ._torch_enable import Report, UncoveredError, disable, enable, enabled, report
 from ._torch_hash import hash
 from ._torch_packed import clear_packed
@@ -81,6 +83,9 @@ __all__ = [
     "softplus",
     "tanh",
 ]
+
+add_backend()
+enable_if_waiting()
 
 if __name__ == "__main__":
     import sys

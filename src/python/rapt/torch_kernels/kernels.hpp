@@ -5,10 +5,13 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/stable/c/shim.h>
 #include <torch/library.h>
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
+#include <mutex>
 #include <string>
 
 #include "rapt/parallel.h"
@@ -80,14 +83,30 @@ rapt_pool pool_for(double work);
 // At least `bytes` of memory of this thread, until the next call.
 void *workspace(std::size_t bytes);
 
-// Calls body(first, last) on ranges of [0, count) that are about `grain` long, on PyTorch's threads.
+// Calls body(first, last) on ranges of [0, count) that are about `grain` long, on PyTorch's threads. It is compiled in PyTorch:
+// at::parallel_for() is a template, which needs the compiler's OpenMP to be PyTorch's.
 template <class Body>
 void in_parallel(std::int64_t count, std::int64_t grain, const Body &body) {
-  if (count <= grain || at::in_parallel_region()) {
+  if (count <= grain || at::in_parallel_region() || at::get_num_threads() == 1) {
     body(std::int64_t{0}, count);
-  } else {
-    at::parallel_for(0, count, grain, body);
+    return;
   }
+  struct Call {
+    const Body &body;
+    std::exception_ptr error;
+    std::mutex mutex;
+  } call{body, nullptr, {}};
+  const auto run = [](std::int64_t first, std::int64_t last, void *context) {
+    Call &of = *static_cast<Call *>(context);
+    try {
+      of.body(first, last);
+    } catch (...) {  // it may not pass PyTorch's frames of C
+      const std::lock_guard<std::mutex> lock(of.mutex);
+      of.error = std::current_exception();
+    }
+  };
+  TORCH_CHECK(torch_parallel_for(0, count, grain, run, &call) == 0, "rapt: PyTorch's threads do not run");
+  if (call.error) std::rethrow_exception(call.error);
 }
 
 // Parts of the table of operators.

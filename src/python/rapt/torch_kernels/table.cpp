@@ -27,7 +27,7 @@ struct Silent final : c10::WarningHandler {
 };
 
 void in_torch(void *, std::size_t count, rapt_parallel_body body, void *context) {
-  at::parallel_for(0, static_cast<std::int64_t>(count), 1, [&](std::int64_t first, std::int64_t last) {
+  in_parallel(static_cast<std::int64_t>(count), 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) body(context, static_cast<std::size_t>(i));
   });
 }

@@ -1,0 +1,56 @@
+"""What is to be done once a module has been imported, without importing it."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+_waiting: dict[str, Callable[[], None]] = {}
+
+
+class _Loader(importlib.abc.Loader):
+    """The module's own loader, and then the call."""
+
+    def __init__(self, own: Any, then: Callable[[], None]) -> None:
+        self._own, self._then = own, then
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._own.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        spec = module.__spec__
+        if spec is not None:
+            spec.loader = self._own  # which may have more methods
+        self._own.exec_module(module)
+        self._then()
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in _waiting:
+            return None
+        then = _waiting.pop(fullname)
+        for finder in sys.meta_path:
+            if finder is not self:
+                spec = finder.find_spec(fullname, path, target)
+                if spec is not None:
+                    spec.loader = _Loader(spec.loader, then)
+                    return spec
+        return None
+
+
+def after_import(name: str, then: Callable[[], None]) -> None:
+    """Calls then() now if the module is there, or else after its first import. A second `then` replaces the first."""
+    if name in sys.modules:
+        then()
+        return
+    _waiting[name] = then
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
