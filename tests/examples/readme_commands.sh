@@ -33,6 +33,7 @@ declare -A how=(
   ['pip wheel . --no-build-isolation --no-deps && pip install --no-deps rapt-*.whl']="$wheel"
   ['cc app.c $(pkg-config --cflags --libs rapt) -o app']=shared
   ['python -m rapt.torch --strict --report program.py its arguments']="any program; tests/python/test_torch_enable.py does the same"
+  ['python -m rapt.torch --demo']="tests/python/test_torch_enable.py does the same"
   ['python -m rapt.torch --build']="tests/python/with_torch.sh does the same"
   ['ldconfig']="tests/packages/deb_test.sh runs it after such an installation"
   ['LD_LIBRARY_PATH=/usr/local/lib ./app']=run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -369,6 +370,17 @@ def test_packed_weights_follow_the_weights(cpp: bool) -> None:
         for one in (layer, other) * 3:
             one(x)
         assert copies() == 1
+
+
+@new
+def test_the_demonstration_is_that_of_the_manual() -> None:
+    demo = subprocess.run([sys.executable, "-m", "rapt.torch", "--demo"], capture_output=True, text=True, check=False)
+    assert demo.returncode == 0, demo.stderr
+    lines = demo.stdout.splitlines()
+    assert re.fullmatch(r"answers of PyTorch [\w.+]+: \d+, of rapt: 1", lines[-1]), demo.stdout
+    page = Path(__file__).resolve().parents[2] / "src/manual/pytorch.md"
+    published = set(re.findall(r"^default, 1 .* (\w+)$", page.read_text(), re.M))
+    assert {line.split()[-1] for line in lines[1:-1]} == published
 
 
 def drawn() -> list[Any]:

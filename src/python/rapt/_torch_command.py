@@ -15,15 +15,25 @@ from ._torch_children import VARIABLE, value_for
 from ._torch_enable import enable, report
 
 
-class Build(argparse.Action):
-    """An option that needs no program."""
+class Instead(argparse.Action):
+    """An option that needs no program: it calls `const`, and ends."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(nargs=0, **options)
 
     def __call__(self, *_: Any) -> None:
-        print(_torch_cpp.build())
+        self.const()
         sys.exit(0)
+
+
+def build() -> None:
+    print(_torch_cpp.build())
+
+
+def demo() -> None:
+    from ._torch_demo import demo
+
+    demo()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -35,7 +45,12 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--strict", action="store_true", help="an operator that rapt lacks ends the program")
     result.add_argument("--no-pack", action="store_true", help="weights are not copied into the layout of rapt")
     result.add_argument("--report", action="store_true", help="says at the end what was called, on stderr")
-    result.add_argument("--build", action=Build, help="compiles the kernels in C++ for this PyTorch, and ends")
+    result.add_argument(
+        "--build", action=Instead, const=build, help="compiles the kernels in C++ for this PyTorch, and ends"
+    )
+    result.add_argument(
+        "--demo", action=Instead, const=demo, help="shows a small model's answers on this machine, and ends"
+    )
     result.add_argument("-m", dest="is_module", action="store_true", help="the program is the name of a module")
     result.add_argument("program", help="a file, or with -m a module")
     result.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's own")
