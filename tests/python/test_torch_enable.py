@@ -383,6 +383,30 @@ def test_the_demonstration_is_that_of_the_manual() -> None:
     assert {line.split()[-1] for line in lines[1:-1]} == published
 
 
+@new
+@pytest.mark.skipif("RAPT_TEST_MINILM" not in os.environ, reason="RAPT_TEST_MINILM names no folder of all-MiniLM-L6-v2")
+def test_a_trained_model_has_one_answer(tmp_path: Path) -> None:
+    """Through sentence-transformers, by the example: its texts, neighbours and hash."""
+    pytest.importorskip("sentence_transformers")
+    example = Path(__file__).resolve().parents[2] / "src/python/examples/neighbours.py"
+    sentences = tmp_path / "sentences.txt"
+    sentences.write_text(
+        "Cats sleep most of the day.\nThe stock market fell.\nA kitten naps in the sun.\nIt will rain.\n"
+    )
+    answers = set()
+    for capability, isa, threads in configurations():
+        environment = {
+            **os.environ,
+            "ATEN_CPU_CAPABILITY": capability,
+            "RAPT_ISA": isa,
+            "OMP_NUM_THREADS": str(threads),
+        }
+        command = [sys.executable, example, os.environ["RAPT_TEST_MINILM"], sentences, "How long do cats rest?"]
+        answers.add(subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    assert len(answers) == 1
+    assert answers.pop().startswith("0.6515  Cats sleep most of the day.\n0.4623  A kitten naps in the sun.\n")
+
+
 def drawn() -> list[Any]:
     """Numbers of every way to draw them, and the generator's state after each."""
     made: list[Any] = []
