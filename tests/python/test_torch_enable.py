@@ -151,6 +151,21 @@ def test_uncovered_operators_are_named() -> None:
 
 
 @new
+def test_an_operator_with_other_arguments_is_uncovered(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rapt import _torch_enable, _torch_table
+
+    with rapt.torch.enabled():
+        pass
+    assert all(_torch_enable._fits(name, kernel) for name, kernel in _torch_table.KERNELS.items())
+    for wrong in (lambda: 0, lambda x, y: 0, lambda x, *, more: 0):
+        assert not _torch_enable._fits("mish", wrong)
+    assert _torch_enable._fits("mish", lambda x, more=1: 0) and not _torch_enable._fits("no_such_operator", torch.exp)
+    monkeypatch.setitem(_torch_table.KERNELS, "mish", lambda: 0)
+    with rapt.torch.enabled(strict=True), pytest.raises(rapt.torch.UncoveredError, match="aten::mish"):
+        torch.nn.functional.mish(torch.ones(2))
+
+
+@new
 def test_another_thread_is_covered() -> None:
     x = torch.ones(4, 4)
     with rapt.torch.enabled():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import os
 import threading
 import warnings
@@ -202,6 +203,24 @@ def _with_tensors(args: tuple[Any, ...], places: list[int]) -> tuple[Any, ...]:
     )
 
 
+def _fits(name: str, kernel: Callable[..., Any]) -> bool:
+    """Whether this PyTorch has the operator with the arguments that the kernel takes. Otherwise it is not covered."""
+    try:
+        schema = _torch_c._get_schema(f"aten::{name.split('.')[0]}", name.partition(".")[2])
+    except RuntimeError:
+        return False
+    parameters = inspect.signature(kernel).parameters.values()
+    kinds = {kind: [p for p in parameters if p.kind == kind] for kind in inspect._ParameterKind}
+    by_place = kinds[inspect.Parameter.POSITIONAL_ONLY] + kinds[inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    by_name = kinds[inspect.Parameter.KEYWORD_ONLY]
+    wanted = [argument.name for argument in schema.arguments if argument.kwarg_only]
+    places = len(schema.arguments) - len(wanted)
+    if not kinds[inspect.Parameter.VAR_POSITIONAL] and places > len(by_place):
+        return False
+    needed = [p for p in by_place[places:] + by_name if p.default is p.empty and p.name not in wanted]
+    return not needed and {p.name for p in by_name} >= set(wanted)
+
+
 def _put_behind_cpp(own: dict[str, Callable[..., Any]]) -> None:
     """Defines the operators that the kernels in C++ hand calls to: as PyTorch's, with the name rapt_python."""
     if _State.behind_cpp is None:
@@ -212,7 +231,8 @@ def _put_behind_cpp(own: dict[str, Callable[..., Any]]) -> None:
             _State.behind_cpp.impl(name, function, "CPU")
 
 
-def _install(library: Any, with_cpp: bool) -> None:
+def _install(library: Any, with_cpp: bool) -> bool:
+    """Whether the kernels in C++ are there: `with_cpp`, and this PyTorch has their operators."""
     from . import (  # noqa: F401
         _torch_index,
         _torch_kernels,
@@ -238,6 +258,8 @@ def _install(library: Any, with_cpp: bool) -> None:
 
     own: dict[str, Callable[..., Any]] = {}
     for name, kernel in KERNELS.items():
+        if not _fits(name, kernel):
+            continue
         run = _replacement(name, kernel, original(name))
         forms = {name: run}
         if name in OUT:
@@ -253,6 +275,7 @@ def _install(library: Any, with_cpp: bool) -> None:
         name = full[len("aten::") :]
         if name not in own and _base(name) not in EXACT:
             own[name] = _shim(name, original(name))
+    with_cpp = with_cpp and own.keys() >= _torch_cpp.OPERATORS
     if with_cpp:
         _put_behind_cpp({name: own.pop(name) for name in sorted(_torch_cpp.OPERATORS)})
         _torch_cpp.start()
@@ -260,6 +283,7 @@ def _install(library: Any, with_cpp: bool) -> None:
         warnings.simplefilter("ignore")  # PyTorch says that a kernel is replaced
         for name, function in own.items():
             library.impl(name, function, "CPU", allow_override=True)
+    return with_cpp
 
 
 def _loads_cpp(cpp: bool | None) -> bool:
@@ -311,8 +335,7 @@ def enable(strict: bool = False, *, pack: bool = True, pack_limit: int | None = 
     if _torch_cpp.version() < (2, 9):
         raise RuntimeError(f"rapt.torch.enable() needs PyTorch 2.9 or later, and this is {torch.__version__}")
     with _lock:
-        if _State.depth == 0:
-            _State.is_cpp = _loads_cpp(cpp)
+        with_cpp = _State.depth == 0 and _loads_cpp(cpp)
         _State.strict = bool(strict)
         _torch_packed.set_limit(pack_limit if pack else 0)
         _State.depth += 1
@@ -320,7 +343,7 @@ def enable(strict: bool = False, *, pack: bool = True, pack_limit: int | None = 
             return
         _State.replaced, _State.uncovered = {}, {}
         _State.library = _torch_library.Library("aten", "IMPL")
-        _install(_State.library, _State.is_cpp)
+        _State.is_cpp = _install(_State.library, with_cpp)
         _State.ways = _ways()
         _set_ways((False, False))
         watch_inductor(_inductor_compiles)
