@@ -28,6 +28,7 @@ declare -A how=(
   ['build/release/decoder --isa scalar']=decoder
   ['build/release/decoder --threads 2']=decoder
   ['apt-get install python3-pip python3-venv python3-setuptools python3-wheel python3-numpy']=packages
+  ['pip install . && pip install torch --index-url https://download.pytorch.org/whl/cpu']="$wheel, without a network"
   ['pip install .']="$wheel, without a network"
   ['/usr/bin/python3 -m venv --system-site-packages environment && . environment/bin/activate']="$wheel"
   ['pip wheel . --no-build-isolation --no-deps && pip install --no-deps rapt-*.whl']="$wheel"
