@@ -233,7 +233,7 @@ def layouts(shape: tuple[int, ...], dtype: Any) -> Any:
 
 def calls_of_cpp() -> Any:
     """Calls of every operator with a kernel in C++: what C++ takes, what it hands to Python, and mistakes."""
-    F = torch.nn.functional
+    F, ops = torch.nn.functional, torch.ops.aten
     unary = "sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tan tanh erf sigmoid".split()
     for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
         for x in layouts((3, 5, 8), dtype):
@@ -260,6 +260,25 @@ def calls_of_cpp() -> Any:
             for parameters in ((None, None), (row, None), (row, row), (row.float(), row.float())):
                 yield "layer_norm", lambda x=x, p=parameters: torch.native_layer_norm(x, x.shape[2:], *p, 1e-5)
             yield "layer_norm", lambda x=x: torch.native_layer_norm(x, x.shape[1:], None, None, 0.1)
+            y, dy = x.double().softmax(-1).to(x.dtype), x.flip(0)
+            for of_rows in (ops._softmax_backward_data, ops._log_softmax_backward_data):
+                for dim in (2, 0):
+                    yield "gradient of rows", lambda y=y, dy=dy, f=of_rows, dim=dim: f(dy, y, dim, y.dtype)
+                yield "gradient of rows", lambda y=y, dy=dy, f=of_rows: f(dy, y.double(), 2, torch.float64)
+            for one in (ops.silu_backward, ops.tanh_backward, ops.sigmoid_backward, ops.gelu_backward):
+                yield "gradient", lambda x=x, dy=dy, one=one: (one(dy, x), one(x, x))
+            yield "gradient", lambda x=x, dy=dy: ops.gelu_backward(dy, x, approximate="tanh")
+            for weight in (None, row):
+                for wanted in ([True] * 3, [False, True, False]):
+                    yield "gradient of layer_norm", lambda x=x, w=weight, m=wanted: ops.native_layer_norm_backward(
+                        x.flip(0), x, [8], *torch.native_layer_norm(x, [8], w, w, 1e-5)[1:], w, w, m
+                    )
+            for update in ("addcmul_", "addcdiv_"):
+                for value in (1, -0.3):
+                    yield update, lambda x=x, dy=dy, u=update, v=value: getattr(x.clone(), u)(dy, x, value=v)
+                    yield update, lambda x=x, u=update, v=value: getattr(x.clone(), u)(x[:1], x.float(), value=v)
+            for weight in (0.1, 0.5, 0.9):
+                yield "lerp_", lambda x=x, dy=dy, w=weight: (x.clone().lerp_(dy, w), x.clone().lerp_(x[:1], w))
             a, b = x[0], x[1].transpose(0, 1)
             yield "mm", lambda a=a, b=b: (a @ b, torch.mm(b, a), torch.mm(a, a.t().flip(0)))
             yield "mm", lambda a=a: torch.mm(a, a)
@@ -291,7 +310,8 @@ def answer(call: Any) -> Any:
     except Exception as error:
         return type(error).__name__, str(error).splitlines()[0]
     return [
-        (x.dtype, tuple(x.shape), x.stride(), rapt.hash(x.contiguous()) if x.is_floating_point() else x.tolist())
+        x is not None
+        and (x.dtype, tuple(x.shape), x.stride(), rapt.hash(x.contiguous()) if x.is_floating_point() else x.tolist())
         for x in (given if isinstance(given, tuple) else (given,))
     ]
 

@@ -97,7 +97,7 @@ struct LinearWays {
         if constexpr (has_blocks_in_turn) return compute(BlocksInTurn{});
       }
     }
-    if constexpr (!Tiles::joins_tasks) {
+    if constexpr (!Tiles::joins_tasks && Tiles::least_rows <= few_rows) {
       if (rows <= few_rows) return compute(FewRows{});
     }
     compute(ManyRows{});

@@ -29,7 +29,8 @@ OPERATORS = (
     frozenset(
         """
     _scaled_dot_product_flash_attention_for_cpu mm addmm bmm _softmax _log_softmax native_layer_norm sum.dim_IntList
-    mean.dim gelu pow.Tensor_Scalar add.Tensor add_.Tensor sub.Tensor sub_.Tensor
+    mean.dim _softmax_backward_data _log_softmax_backward_data native_layer_norm_backward silu_backward tanh_backward
+    sigmoid_backward gelu_backward addcmul_ addcdiv_ lerp_.Scalar gelu pow.Tensor_Scalar add.Tensor add_.Tensor sub.Tensor sub_.Tensor
     """.split()
     )
     | {

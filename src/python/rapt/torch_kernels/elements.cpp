@@ -19,19 +19,37 @@ rapt_map_options options_of(int function, const Tensor &x, std::int64_t count) {
   return options;
 }
 
-// y is a number for all elements, or null.
-void map_into(int function, const Tensor &x, const void *y, Tensor &out) {
+// A second or third input: an array as x, or one number for all elements.
+struct Operand {
+  Operand() = default;
+  Operand(const Tensor &array) : data(static_cast<const char *>(array.const_data_ptr())) {}
+  explicit Operand(const char *number) : data(number), is_number(true) {}
+
+  const void *at(std::int64_t place) const { return data && !is_number ? data + place : data; }
+
+  const char *data = nullptr;
+  bool is_number = false;
+};
+
+void map_into(int function, const Tensor &x, const Operand &y, const Operand &z, double alpha, Tensor &out) {
   const char *from = static_cast<const char *>(x.const_data_ptr());
   char *to = static_cast<char *>(out.mutable_data_ptr());
   const std::int64_t size = x.element_size();
   in_parallel(x.numel(), grain, [&](std::int64_t first, std::int64_t last) {
     rapt_map_options options = options_of(function, x, last - first);
-    options.y_strides[0] = y ? RAPT_REPEAT : 0;
-    check(rapt_map(from + first * size, y, nullptr, to + first * size, &options));
+    options.y_strides[0] = y.is_number ? RAPT_REPEAT : 0;
+    options.alpha = alpha;
+    const std::int64_t place = first * size;
+    check(rapt_map(from + place, y.at(place), z.at(place), to + place, &options));
   });
 }
 
 bool is_array(const Tensor &x) { return has_elements(x) && x.is_non_overlapping_and_dense(); }
+
+// Whether y has the elements of x in the same places.
+bool is_like(const Tensor &y, const Tensor &x) {
+  return y.scalar_type() == x.scalar_type() && y.sizes() == x.sizes() && y.strides() == x.strides();
+}
 
 template <int function>
 struct Unary {
@@ -42,7 +60,7 @@ struct Unary {
     if (is_array(x)) {
       counter.add();
       Tensor y = at::empty_like(x);
-      map_into(function, x, nullptr, y);
+      map_into(function, x, {}, {}, 0, y);
       return y;
     }
     static const InPython<Tensor(const Tensor &)> in_python(name);
@@ -54,7 +72,7 @@ struct Unary {
     static Counter counter(of_place.c_str());
     if (is_array(x)) {
       counter.add();
-      map_into(function, x, nullptr, x);
+      map_into(function, x, {}, {}, 0, x);
       return x;
     }
     static const InPython<Tensor &(Tensor &)> in_python(of_place.c_str());
@@ -74,11 +92,83 @@ Tensor gelu(const Tensor &x, c10::string_view approximate) {
   if (is_array(x) && (approximate == "none" || approximate == "tanh")) {
     counter.add();
     Tensor y = at::empty_like(x);
-    map_into(approximate == "none" ? RAPT_MAP_GELU : RAPT_MAP_GELU_TANH, x, nullptr, y);
+    map_into(approximate == "none" ? RAPT_MAP_GELU : RAPT_MAP_GELU_TANH, x, {}, {}, 0, y);
     return y;
   }
   static const InPython<Tensor(const Tensor &, c10::string_view)> in_python("gelu");
   return in_python(x, approximate);
+}
+
+// Of dy and x, or of dy and the function's result.
+template <int function>
+struct Gradient {
+  static inline const char *name = "";
+
+  static Tensor make(const Tensor &dy, const Tensor &x) {
+    static Counter counter(name);
+    if (is_array(x) && is_like(dy, x)) {
+      counter.add();
+      Tensor dx = at::empty_like(x);
+      map_into(function, x, dy, {}, 0, dx);
+      return dx;
+    }
+    static const InPython<Tensor(const Tensor &, const Tensor &)> in_python(name);
+    return in_python(dy, x);
+  }
+};
+
+template <int function>
+void add_gradient(torch::Library &library, const char *name) {
+  Gradient<function>::name = name;
+  library.impl(name, TORCH_FN(Gradient<function>::make));
+}
+
+Tensor gelu_backward(const Tensor &dy, const Tensor &x, c10::string_view approximate) {
+  static Counter counter("gelu_backward");
+  if (is_array(x) && is_like(dy, x) && (approximate == "none" || approximate == "tanh")) {
+    counter.add();
+    Tensor dx = at::empty_like(x);
+    map_into(approximate == "none" ? RAPT_MAP_GELU_BACKWARD : RAPT_MAP_GELU_TANH_BACKWARD, x, dy, {}, 0, dx);
+    return dx;
+  }
+  static const InPython<Tensor(const Tensor &, const Tensor &, c10::string_view)> in_python("gelu_backward");
+  return in_python(dy, x, approximate);
+}
+
+// What optimizers do in place.
+
+template <int function>
+struct Update {
+  static inline const char *name = "";
+
+  static Tensor &change(Tensor &x, const Tensor &a, const Tensor &b, const at::Scalar &value) {
+    static Counter counter(name);
+    if (is_array(x) && is_like(a, x) && is_like(b, x) && !value.isComplex()) {
+      counter.add();
+      map_into(function, x, a, b, value.toDouble(), x);
+      return x;
+    }
+    static const InPython<Tensor &(Tensor &, const Tensor &, const Tensor &, const at::Scalar &)> in_python(
+        name);
+    return in_python(x, a, b, value);
+  }
+};
+
+template <int function>
+void add_update(torch::Library &library, const char *name) {
+  Update<function>::name = name;
+  library.impl(name, TORCH_FN(Update<function>::change));
+}
+
+Tensor &lerp_in_place(Tensor &x, const Tensor &end, const at::Scalar &weight) {
+  static Counter counter("lerp_.Scalar");
+  if (is_array(x) && is_like(end, x) && !weight.isComplex()) {
+    counter.add();
+    map_into(RAPT_MAP_LERP_AT, x, end, {}, weight.toDouble(), x);
+    return x;
+  }
+  static const InPython<Tensor &(Tensor &, const Tensor &, const at::Scalar &)> in_python("lerp_", "Scalar");
+  return in_python(x, end, weight);
 }
 
 // The number in the type of x. False if it is none of that type.
@@ -103,9 +193,9 @@ Tensor power(const Tensor &x, const at::Scalar &exponent) {
     const double y = exponent.toDouble();
     Tensor result = at::empty_like(x);
     if (y == 0.5 || y == -0.5) {
-      map_into(y > 0 ? RAPT_MAP_SQRT : RAPT_MAP_RSQRT, x, nullptr, result);
+      map_into(y > 0 ? RAPT_MAP_SQRT : RAPT_MAP_RSQRT, x, {}, {}, 0, result);
     } else {
-      map_into(RAPT_MAP_POW, x, element, result);
+      map_into(RAPT_MAP_POW, x, Operand(element), {}, 0, result);
     }
     return result;
   }
@@ -160,7 +250,14 @@ void add_elements(torch::Library &library) {
   add_unary<RAPT_MAP_ERF>(library, "erf");
   add_unary<RAPT_MAP_SIGMOID>(library, "sigmoid");
   add_unary<RAPT_MAP_SILU>(library, "silu");
+  add_gradient<RAPT_MAP_SILU_BACKWARD>(library, "silu_backward");
+  add_gradient<RAPT_MAP_TANH_BACKWARD>(library, "tanh_backward");
+  add_gradient<RAPT_MAP_SIGMOID_BACKWARD>(library, "sigmoid_backward");
+  add_update<RAPT_MAP_ADDCMUL>(library, "addcmul_");
+  add_update<RAPT_MAP_ADDCDIV>(library, "addcdiv_");
+  library.impl("lerp_.Scalar", TORCH_FN(lerp_in_place));
   library.impl("gelu", TORCH_FN(gelu));
+  library.impl("gelu_backward", TORCH_FN(gelu_backward));
   library.impl("pow.Tensor_Scalar", TORCH_FN(power));
   library.impl("add.Tensor", TORCH_FN(add));
   library.impl("add_.Tensor", TORCH_FN(add_in_place));

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <tuple>
 
@@ -86,6 +87,77 @@ Tensor log_softmax(const Tensor &x, std::int64_t dim, bool half_to_float) {
   return in_python(x, dim, half_to_float);
 }
 
+using OfGradientRows = rapt_status(const void *y, const void *dy, void *dx, std::int64_t rows,
+                                   std::int64_t cols, rapt_type);
+
+rapt_status softmax_backward_rows(const void *y, const void *dy, void *dx, std::int64_t rows,
+                                  std::int64_t cols, rapt_type type) {
+  switch (type) {
+    case RAPT_F32:
+      return rapt_softmax_backward_f32(static_cast<const float *>(y), cols, static_cast<const float *>(dy),
+                                       cols, static_cast<float *>(dx), cols, rows, cols, 1);
+    default:
+      return rapt_softmax_backward_f64(static_cast<const double *>(y), cols, static_cast<const double *>(dy),
+                                       cols, static_cast<double *>(dx), cols, rows, cols, 1);
+  }
+}
+
+rapt_status log_softmax_backward_rows(const void *y, const void *dy, void *dx, std::int64_t rows,
+                                      std::int64_t cols, rapt_type type) {
+  switch (type) {
+    case RAPT_F32:
+      return rapt_log_softmax_backward_f32(static_cast<const float *>(y), cols,
+                                           static_cast<const float *>(dy), cols, static_cast<float *>(dx),
+                                           cols, rows, cols, 1);
+    default:
+      return rapt_log_softmax_backward_f64(static_cast<const double *>(y), cols,
+                                           static_cast<const double *>(dy), cols, static_cast<double *>(dx),
+                                           cols, rows, cols, 1);
+  }
+}
+
+bool is_wide(const Tensor &x) { return x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble; }
+
+bool are_gradient_rows(const Tensor &dy, const Tensor &y, std::int64_t dim, at::ScalarType type) {
+  return is_wide(y) && type == y.scalar_type() && dy.scalar_type() == type && dy.sizes() == y.sizes() &&
+         are_last_rows(y, dim) && dy.is_contiguous();
+}
+
+Tensor of_gradient_rows(OfGradientRows *function, const Tensor &dy, const Tensor &y) {
+  Tensor dx = at::empty_like(y);
+  const std::int64_t cols = y.size(-1), bytes = cols * static_cast<std::int64_t>(y.element_size());
+  const char *from = static_cast<const char *>(y.const_data_ptr()),
+             *of_y = static_cast<const char *>(dy.const_data_ptr());
+  char *to = static_cast<char *>(dx.mutable_data_ptr());
+  in_parallel(y.numel() / cols, rows_of_grain(cols), [&](std::int64_t first, std::int64_t last) {
+    const std::int64_t place = first * bytes;
+    check(function(from + place, of_y + place, to + place, last - first, cols, type_of(y)));
+  });
+  return dx;
+}
+
+Tensor softmax_backward(const Tensor &dy, const Tensor &y, std::int64_t dim, at::ScalarType type) {
+  static Counter counter("_softmax_backward_data");
+  if (are_gradient_rows(dy, y, dim, type)) {
+    counter.add();
+    return of_gradient_rows(softmax_backward_rows, dy, y);
+  }
+  static const InPython<Tensor(const Tensor &, const Tensor &, std::int64_t, at::ScalarType)> in_python(
+      "_softmax_backward_data");
+  return in_python(dy, y, dim, type);
+}
+
+Tensor log_softmax_backward(const Tensor &dy, const Tensor &y, std::int64_t dim, at::ScalarType type) {
+  static Counter counter("_log_softmax_backward_data");
+  if (are_gradient_rows(dy, y, dim, type)) {
+    counter.add();
+    return of_gradient_rows(log_softmax_backward_rows, dy, y);
+  }
+  static const InPython<Tensor(const Tensor &, const Tensor &, std::int64_t, at::ScalarType)> in_python(
+      "_log_softmax_backward_data");
+  return in_python(dy, y, dim, type);
+}
+
 // ---- layer_norm
 
 using Parameter = std::optional<Tensor>;
@@ -96,6 +168,16 @@ bool is_none_or_row(const Parameter &p, const Tensor &x) {
 }
 
 const void *data_of(const Parameter &p) { return p && p->defined() ? p->const_data_ptr() : nullptr; }
+
+bool is_normed(const Tensor &x, at::IntArrayRef shape, const Parameter &weight) {
+  const std::int64_t leading = x.dim() - static_cast<std::int64_t>(shape.size());
+  return is_wide(x) && x.numel() > 0 && x.is_contiguous() && leading >= 0 &&
+         x.sizes().slice(leading) == shape && is_none_or_row(weight, x);
+}
+
+std::int64_t columns(at::IntArrayRef shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
 
 // f32 and f64, whose statistics have the type of x.
 Normed layer_norm(const Tensor &x, at::IntArrayRef shape, const Parameter &weight, const Parameter &bias,
@@ -120,7 +202,7 @@ Normed layer_norm(const Tensor &x, at::IntArrayRef shape, const Parameter &weigh
          *to_rstd = static_cast<char *>(rstd.mutable_data_ptr());
     in_parallel(x.numel() / cols, rows_of_grain(cols), [&](std::int64_t first, std::int64_t last) {
       rapt_norm_options options = RAPT_NORM_OPTIONS_INIT;
-      options.type = type;
+      options.type = type_of(x);
       options.rows = last - first;
       options.cols = cols;
       options.eps = eps;
@@ -135,6 +217,38 @@ Normed layer_norm(const Tensor &x, at::IntArrayRef shape, const Parameter &weigh
   static const InPython<Normed(const Tensor &, at::IntArrayRef, const Parameter &, const Parameter &, double)>
       in_python("native_layer_norm");
   return in_python(x, shape, weight, bias, eps);
+}
+
+Normed layer_norm_backward(const Tensor &dy, const Tensor &x, at::IntArrayRef shape, const Tensor &mean,
+                           const Tensor &rstd, const Parameter &weight, const Parameter &bias,
+                           std::array<bool, 3> wanted) {
+  static Counter counter("native_layer_norm_backward");
+  const auto is_statistic = [&](const Tensor &t) {
+    return t.scalar_type() == x.scalar_type() && t.is_contiguous();
+  };
+  if (is_normed(x, shape, weight) && is_statistic(mean) && is_statistic(rstd) &&
+      dy.scalar_type() == x.scalar_type() && dy.sizes() == x.sizes() && dy.is_contiguous()) {
+    counter.add();
+    // dx is computed in any case.
+    Tensor dx = at::empty_like(x);
+    Tensor dweight = wanted[1] ? at::empty(shape, x.options()) : Tensor();
+    Tensor dbias = wanted[2] ? at::empty(shape, x.options()) : Tensor();
+    rapt_norm_backward_options options = RAPT_NORM_BACKWARD_OPTIONS_INIT;
+    options.type = type_of(x);
+    options.cols = columns(shape);
+    options.rows = x.numel() / options.cols;
+    options.weight = data_of(weight);
+    options.mean = mean.const_data_ptr();
+    options.rstd = rstd.const_data_ptr();
+    options.dweight = wanted[1] ? dweight.mutable_data_ptr() : nullptr;
+    options.dbias = wanted[2] ? dbias.mutable_data_ptr() : nullptr;
+    check(rapt_layer_norm_backward(x.const_data_ptr(), dy.const_data_ptr(), dx.mutable_data_ptr(), &options));
+    return {wanted[0] ? dx : Tensor(), dweight, dbias};
+  }
+  static const InPython<Normed(const Tensor &, const Tensor &, at::IntArrayRef, const Tensor &,
+                               const Tensor &, const Parameter &, const Parameter &, std::array<bool, 3>)>
+      in_python("native_layer_norm_backward");
+  return in_python(dy, x, shape, mean, rstd, weight, bias, wanted);
 }
 
 // ---- sums
@@ -219,6 +333,9 @@ void add_rows(torch::Library &library) {
   library.impl("_softmax", TORCH_FN(softmax));
   library.impl("_log_softmax", TORCH_FN(log_softmax));
   library.impl("native_layer_norm", TORCH_FN(layer_norm));
+  library.impl("_softmax_backward_data", TORCH_FN(softmax_backward));
+  library.impl("_log_softmax_backward_data", TORCH_FN(log_softmax_backward));
+  library.impl("native_layer_norm_backward", TORCH_FN(layer_norm_backward));
   library.impl("sum.dim_IntList", TORCH_FN(sum));
   library.impl("mean.dim", TORCH_FN(mean));
 }
