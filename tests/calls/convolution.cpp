@@ -437,7 +437,7 @@ std::vector<Problem> convolutions_of_shapes() {
   add(problem(3, 1, 2, 3, 1, 1, 400, 112, 113, 115, 3));   // positions of several chains
   add(problem(2, 1, 131, 3, 1, 7, 8, 133, 121, 111, 11));  // dx has outputs of several tasks
   add(problem(2, 1, 2, 16, 1, 20, 20, 133, 111, 111,
-              11));  // images of several tasks, and dw of several chains
+              11));                                       // images of several tasks, and dw of several chains
   add(problem(1, 1, 5, 1, 1, 8, 16, 133, 111, 111, 11));  // one output
   return problems;
 }

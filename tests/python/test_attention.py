@@ -162,7 +162,7 @@ def test_prompts_with_left_padding(random: Random, dtype: npt.DTypeLike, options
         options["mask"] = random.random((4, 70, 70)) < 0.8
     for b, start in enumerate(starts):  # what nothing may read
         q[b, :, :start] = k[b, :, :start] = v[b, :, :start] = np.nan
-    padding = {"kv_starts": starts, "q_starts": None if options.get("causal") else starts}
+    padding: dict[str, Any] = {"kv_starts": starts, "q_starts": None if options.get("causal") else starts}
     out, lse = rapt.attention(q, k, v, return_lse=True, **options, **padding)
     dout = np.ones_like(out)
     gradients = rapt.attention_backward(q, k, v, out, dout, lse, **options, **padding)

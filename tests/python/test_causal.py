@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,13 +13,14 @@ import rapt
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 def test_chunks_have_the_bits_of_the_whole(dtype: type) -> None:
     random = np.random.default_rng(2)
-    x, weight = random.normal(size=(2, 11, 7)).astype(dtype), random.normal(size=(7, 4)).astype(dtype)
+    x: Any = random.normal(size=(2, 11, 7)).astype(dtype)
+    weight: Any = random.normal(size=(7, 4)).astype(dtype)
     bias = random.normal(size=7).astype(np.float64 if dtype == np.float64 else np.float32)
     whole = rapt.causal_conv1d(x, weight, bias, activation="silu")
     padded = np.concatenate([np.zeros((2, 3, 7)), x], 1)
     sums = sum(padded[:, k : k + 11] * weight[:, k].astype(np.float64) for k in range(4)) + bias
     assert np.allclose(whole, sums / (1 + np.exp(-sums)), atol=2e-2 if dtype == np.float16 else 1e-5)
-    state = np.zeros((2, 3, 7), dtype)
+    state: Any = np.zeros((2, 3, 7), dtype)
     parts = [
         rapt.causal_conv1d(x[:, first:last], weight, bias, state=state, activation="silu")
         for first, last in ((0, 1), (1, 3), (3, 10), (10, 11))

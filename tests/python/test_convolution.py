@@ -109,10 +109,10 @@ def test_packed_weights() -> None:
     # A convolution whose taps cover x is a row of a linear layer.
     whole = np.ascontiguousarray(x[:, :, : taps[0], : taps[1]])
     for arithmetic, x_group in (("f32", 0), ("i8", 0), ("i8", 512), ("i8", -1)):
-        options = {"arithmetic": arithmetic, "x_group": x_group}
+        options: dict[str, Any] = {"arithmetic": arithmetic, "x_group": x_group}
         got = rapt.conv2d(whole, integers, bias, kernel_size=taps, **options)
         assert np.array_equal(got[:, :, 0, 0], rapt.linear(whole.reshape(len(whole), -1), integers, bias, **options))
-    for error, weight, arguments in (
+    cases: tuple[tuple[Any, Any, dict[str, Any]], ...] = (
         (ValueError, packed, {}),
         (ValueError, packed, {"kernel_size": (taps[0] + 1, taps[1])}),
         (ValueError, packed, {"kernel_size": taps, "groups": 2}),
@@ -121,7 +121,8 @@ def test_packed_weights() -> None:
         (ValueError, integers, {"kernel_size": taps, "x_group": 32}),
         (TypeError, rapt.pack_weights(matrix.astype("f2")), {"kernel_size": taps}),
         (ValueError, packed, {"kernel_size": taps, "arithmetic": "i8"}),
-    ):
+    )
+    for error, weight, arguments in cases:
         with pytest.raises(error):
             rapt.conv2d(x, weight, **arguments)
 

@@ -64,7 +64,7 @@ def test_layouts_and_small_calls() -> None:
 
 def test_bad_arguments() -> None:
     x, target = np.ones((3, 4), np.float32), np.array([0, 1, 3])
-    for options, text in (
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"target": np.array([0, 1, 4])}, "none of the 4 classes"),
         ({"target": np.array([0, -1, 3])}, "none of the 4 classes"),
         ({"target": np.array([0, 1])}, "target has the shape"),
@@ -72,9 +72,11 @@ def test_bad_arguments() -> None:
         ({"reduction": "max"}, "reduction is"),
         ({"label_smoothing": 1.5}, "label_smoothing is"),
         ({"input": np.ones((1, 3, 4), np.float32)}, "input has the shape"),
-    ):
+    )
+    for options, text in cases:
+        given: dict[str, Any] = {"input": x, "target": target, **options}
         with pytest.raises(ValueError, match=text):
-            rapt.cross_entropy(**{"input": x, "target": target, **options})
+            rapt.cross_entropy(**given)
     with pytest.raises(TypeError, match="input has elements"):
         rapt.cross_entropy(x.astype(np.int32), target)
     lse = np.zeros(3, np.float32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,14 +13,14 @@ import rapt
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 def test_index_add_is_a_loop_of_additions(dtype: type) -> None:
     random = np.random.default_rng(3)
-    x = random.normal(size=(50, 33)).astype(dtype)
+    x: Any = random.normal(size=(50, 33)).astype(dtype)
     indices = random.integers(-1, 5, 50)
-    out = random.normal(size=(5, 33)).astype(dtype)
+    out: Any = random.normal(size=(5, 33)).astype(dtype)
     expected = out.copy()
     for row, index in zip(x, indices):
         if index >= 0:
             expected[index] += row
-    assert rapt.index_add(out, indices, x) is None
+    rapt.index_add(out, indices, x)
     assert np.array_equal(out, expected)
 
 
@@ -30,10 +32,10 @@ def test_views_keep_their_strides() -> None:
 
 def test_rows_of_any_strides() -> None:
     out = np.zeros((2, 3), np.float32)
-    rapt.index_add(out, np.array([1, 1, 0, 1]), np.broadcast_to(np.float32([1, 2, 3]), (4, 3)))
-    assert np.array_equal(out, np.float32([[1, 2, 3], [3, 6, 9]]))
+    rapt.index_add(out, np.array([1, 1, 0, 1]), np.broadcast_to(np.array([1, 2, 3], np.float32), (4, 3)))
+    assert np.array_equal(out, np.array([[1, 2, 3], [3, 6, 9]], np.float32))
     rapt.index_add(out, np.array([0, 1, 0]), np.ones((3, 6), np.float32)[::-1, ::-2])
-    assert np.array_equal(out, np.float32([[3, 4, 5], [4, 7, 10]]))
+    assert np.array_equal(out, np.array([[3, 4, 5], [4, 7, 10]], np.float32))
 
 
 def test_embedding_backward() -> None:

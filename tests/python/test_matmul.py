@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def test_vectors() -> None:
 def test_strides() -> None:
     a, b = numbers(1, 2, 3, 4, 6).astype("f4"), numbers(2, 2, 3, 6, 5).astype("f4")
     expected = by_linear(a, b)
-    layouts = [
+    layouts: list[Callable[[Any], Any]] = [
         lambda x: np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2),
         lambda x: np.ascontiguousarray(x.swapaxes(0, 1)).swapaxes(0, 1),
         lambda x: np.ascontiguousarray(x.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3),

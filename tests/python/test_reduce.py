@@ -92,7 +92,13 @@ def test_a_standard_deviation_is_the_root_of_the_variance(dtype: str) -> None:
     """Bit by bit; that of 16 bits is the root in f32, rounded."""
     x = Numbers(6).normal(size=(5, 40, 3)).astype(dtype)
     wide = "f8" if dtype == "f8" else "f4"
-    for options in ({}, {"correction": 1}, {"axis": (0, 2), "keepdims": True}, {"axis": -1, "correction": 2.5}):
+    cases: tuple[dict[str, Any], ...] = (
+        {},
+        {"correction": 1},
+        {"axis": (0, 2), "keepdims": True},
+        {"axis": -1, "correction": 2.5},
+    )
+    for options in cases:
         of_type = np.sqrt(rapt.var(x, dtype={"f4": "f32", "f8": "f64"}[wide], **options))
         got = rapt.std(x, **options)
         assert of_type.dtype == wide and got.dtype == dtype and np.array_equal(got, of_type.astype(dtype))

@@ -26,7 +26,7 @@ def by_groups(x: Any, join: Any) -> Any:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_order_is_that_of_rapt_h(dtype: type) -> None:
     for n in (1, 15, 16, 17, 130, 1000):
-        x = RNG.normal(size=n).astype(dtype)
+        x: Any = RNG.normal(size=n).astype(dtype)
         assert np.array_equal(rapt.cumsum(x), by_groups(x, np.add))
         near_1 = np.exp(x / 30)
         assert np.array_equal(rapt.cumprod(near_1), by_groups(near_1, np.multiply))
@@ -77,7 +77,7 @@ def test_outputs() -> None:
     out = np.zeros((4, 60), np.float16)[:, 5:55]
     assert rapt.cumsum(x, axis=1, out=out) is out and np.array_equal(out, expected)
     assert rapt.cumsum(x, 1, out=x) is x and np.array_equal(x, expected)
-    assert np.array_equal(rapt.cumsum(np.float32(3)), np.float32([3]))
+    assert np.array_equal(rapt.cumsum(np.float32(3)), np.array([3], np.float32))
     assert rapt.cumprod(np.ones((0, 3), np.float32), 0).shape == (0, 3)
     assert np.signbit(rapt.cumsum(np.full(20, -0.0, np.float32))).all()
 

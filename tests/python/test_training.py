@@ -52,7 +52,7 @@ def test_adamw_has_the_operations_of_pytorch(random: Random, in_gradient: bool, 
     own, own_m, own_v, own_most = p.copy(), m.copy(), v.copy(), most.copy()
     for step in range(1, 20):
         g = random.normal(size=1000).astype(f32)
-        extra = {"max_exp_avg_sq": own_most} if amsgrad else {}
+        extra: dict[str, Any] = {"max_exp_avg_sq": own_most} if amsgrad else {}
         rapt.adamw_step(own, g, own_m, own_v, step=step, lr=lr, decay_in_gradient=in_gradient, **extra)
         if in_gradient:
             g = g + f32(decay) * p
