@@ -161,6 +161,33 @@ TEST_CASE_TEMPLATE("a result does not depend on its place", T, float, double, F1
   }
 }
 
+TEST_CASE_TEMPLATE("one unusual number among usual ones is met in every place", T, float, double) {
+  using L = std::numeric_limits<T>;
+  constexpr std::size_t n = 64;
+  for (const rapt::MapFunction &row : rapt::map_functions) {
+    CAPTURE(row.number);
+    for (const T unusual :
+         {T(0), T(-2), T(-900), L::infinity(), L::quiet_NaN(), L::denorm_min(), L::max(), T(0x1p60)}) {
+      CAPTURE(unusual);
+      std::vector<T> inputs[3] = {std::vector<T>(n, T(1.5)), std::vector<T>(n, T(0.75)),
+                                  std::vector<T>(n, T(0.25))};
+      const std::vector<T> alone[3] = {{unusual}, {T(0.75)}, {T(0.25)}};
+      const rapt_map_options o = options_of(row.number, type_of(element_of<T>), 0);
+      on_every_level([&] {
+        std::vector<T> expected = map_of(o, inputs);
+        const T usual = expected[0], result = map_of(o, alone)[0];
+        for (std::size_t place = 0; place < n; ++place) {
+          inputs[0][place] = unusual;
+          expected[place] = result;
+          CHECK(all_same_bits(map_of(o, inputs), expected));
+          inputs[0][place] = T(1.5);
+          expected[place] = usual;
+        }
+      });
+    }
+  }
+}
+
 TEST_CASE_TEMPLATE("tensors of any strides", T, float, double, BF16) {
   Random random(3);
   constexpr std::size_t most_dims = 4;
