@@ -4,8 +4,8 @@
 The breaks are in *.txt next to this file. All of them are compiled into one copy of the library, each behind a test of
 a global number, and a run of rapt-validate takes its number from the environment: a break costs a run, not a build.
 
-tests/run breaks the best level that has all kernels. It leaves out parts for f64 and f16, and those for bf16 that find
-nothing which the rest does not. --ci adds the levels above; --full has every level and part.
+tests/run breaks the best level that has all kernels, and with --ci the first. It leaves out parts for f64 and f16, and those
+for bf16 that find nothing which the rest does not. --full has every level and part.
 
 In *.txt:
   == NAME            begins a mutation; what follows are its edits
