@@ -130,6 +130,10 @@ def test_calls_are_counted_and_pytorch_gets_its_kernels_back() -> None:
         rapt.torch.disable()
     torch.mm(x, x.t())
     assert rapt.torch.report().replaced == {"mm": 2}
+    with rapt.torch.enabled(cpp=False):
+        assert rapt.torch.report().replaced == {}
+        torch.mm(x, x.t())
+        assert rapt.torch.report().replaced == {"mm": 1}
     assert torch.equal(torch.mm(x, x.t()), before)
     rapt.torch.disable()  # more often than enable(): nothing
 

@@ -131,7 +131,6 @@ def start() -> None:
     reason = _Loaded.library.rapt_torch_start()
     if reason is not None:
         raise RuntimeError(f"the kernels in C++ do not fit PyTorch {torch.__version__}: {reason.decode()}")
-    _Loaded.library.rapt_torch_forget_calls()
 
 
 def stop() -> None:
@@ -145,6 +144,11 @@ def calls() -> Iterator[tuple[str, int]]:
     while (name := _Loaded.library.rapt_torch_calls(index, byref(count))) is not None:
         yield name.decode(), count.value
         index += 1
+
+
+def forget_calls() -> None:
+    if _Loaded.library is not None:
+        _Loaded.library.rapt_torch_forget_calls()
 
 
 def set_limit(limit: int | None) -> None:

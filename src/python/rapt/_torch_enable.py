@@ -342,6 +342,7 @@ def enable(strict: bool = False, *, pack: bool = True, pack_limit: int | None = 
         if _State.depth > 1:
             return
         _State.replaced, _State.uncovered = {}, {}
+        _torch_cpp.forget_calls()
         _State.library = _torch_library.Library("aten", "IMPL")
         _State.is_cpp = _install(_State.library, with_cpp)
         _State.ways = _ways()
