@@ -19,8 +19,10 @@ import rapt
 
 torch = pytest.importorskip("torch")
 import rapt.torch  # noqa: E402
+from rapt import _torch_cpp  # noqa: E402
+from rapt._torch_demo import instruction_sets  # noqa: E402
 
-OLD = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 9)
+OLD = _torch_cpp.version() < (2, 9)
 new = pytest.mark.skipif(OLD, reason=f"rapt.torch.enable() needs PyTorch 2.9, and this is {torch.__version__}")
 
 
@@ -30,17 +32,11 @@ def test_an_old_torch_is_refused() -> None:
         rapt.torch.enable()
 
 
-def has_avx512() -> bool:
-    """PyTorch believes ATEN_CPU_CAPABILITY, and would end with an illegal instruction."""
-    cpu = Path("/proc/cpuinfo")
-    return cpu.exists() and "avx512bw" in cpu.read_text().split()
-
-
 def configurations() -> list[tuple[str, str, int]]:
     """PyTorch's capability, rapt's level, and the number of threads."""
     best = rapt.isa()
     found = [("default", "scalar", 1), ("avx2", best, 2)]
-    return [*found, ("avx512", best, 1)] if has_avx512() else found
+    return [*found, ("avx512", best, 1)] if "avx512" in instruction_sets() else found
 
 
 def results_of(script: str, capability: str, isa: str, threads: int, *arguments: str) -> Any:
@@ -215,8 +211,6 @@ def test_gradients_are_those_of_pytorch() -> None:
 
 
 def needs_cpp() -> None:
-    from rapt import _torch_cpp
-
     if not _torch_cpp.is_built():
         pytest.skip("the kernels in C++ are not compiled: python -m rapt.torch --build")
 
@@ -324,8 +318,6 @@ def answer(call: Any) -> Any:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_kernels_in_cpp_answer_as_those_in_python(threads: int) -> None:
     """Bits, types, shapes, strides and errors."""
-    from rapt import _torch_cpp
-
     needs_cpp()
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -358,7 +350,7 @@ def test_square_roots_are_rounded_correctly() -> None:
 @new
 @pytest.mark.parametrize("cpp", [False, True])
 def test_packed_weights_follow_the_weights(cpp: bool) -> None:
-    from rapt import _torch_cpp, _torch_packed
+    from rapt import _torch_packed
 
     layer, x = torch.nn.Linear(64, 80), torch.ones(2, 64)
     with torch.no_grad():

@@ -18,8 +18,9 @@ import rapt
 
 torch = pytest.importorskip("torch")
 import rapt.torch  # noqa: E402
+from rapt import _torch_cpp  # noqa: E402
 
-if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 9):
+if _torch_cpp.version() < (2, 9):
     pytest.skip(f"rapt.torch.enable() needs PyTorch 2.9, and this is {torch.__version__}", allow_module_level=True)
 
 F = torch.nn.functional
@@ -28,8 +29,6 @@ SOURCES = Path(rapt.__file__).parents[1]
 
 @pytest.fixture(autouse=True, params=["python", "cpp"])
 def enabled(request: Any) -> Iterator[None]:
-    from rapt import _torch_cpp
-
     if request.param == "cpp" and not _torch_cpp.is_built():
         pytest.skip("the kernels in C++ are not compiled: python -m rapt.torch --build")
     with rapt.torch.enabled(strict=True, cpp=request.param == "cpp"):

@@ -7,6 +7,7 @@ against the headers that come with PyTorch, because its stable interface has no 
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import os
 import shutil
@@ -59,13 +60,18 @@ def _files() -> list[Path]:
     return sorted([*SOURCES.glob("*.[ch]pp"), *(_headers() / "rapt").glob("*.h")])
 
 
-def path() -> Path:
-    """Where the compiled kernels are, if they are: for these sources and this PyTorch."""
+@functools.cache
+def _digest() -> str:
     digest = hashlib.sha256(torch.__version__.encode())
     for file in _files():
         digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def path() -> Path:
+    """Where the compiled kernels are, if they are: for these sources and this PyTorch."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "rapt" / f"torch-{torch.__version__}-{digest.hexdigest()[:16]}.so"
+    return Path(cache) / "rapt" / f"torch-{torch.__version__}-{_digest()}.so"
 
 
 def _run(command: list[str]) -> None:

@@ -52,8 +52,8 @@ def _one_way(threads: int) -> None:
         print(json.dumps(stock + _hashes(model)))
 
 
-def _instruction_sets() -> list[str]:
-    """PyTorch believes ATEN_CPU_CAPABILITY, and would end with an illegal instruction."""
+def instruction_sets() -> list[str]:
+    """Those that this CPU has: PyTorch believes ATEN_CPU_CAPABILITY, and would end with an illegal instruction."""
     info = Path("/proc/cpuinfo")
     flags = info.read_text().split() if info.exists() else []
     known = {"avx2": ("avx2", "fma"), "avx512": ("avx512bw", "avx512vl", "avx512dq")}
@@ -64,7 +64,7 @@ def demo() -> None:
     columns = ["PyTorch alone", "in a batch", "rapt alone", "in a batch"]
     print(f"{'instruction set, threads':26}" + "".join(f"{name:>15}" for name in columns), flush=True)
     stock, ours = set(), set()
-    for instruction_set in _instruction_sets():
+    for instruction_set in instruction_sets():
         for threads in (1, 2):
             command = [sys.executable, "-m", "rapt._torch_demo", str(threads)]
             environment = {**os.environ, "ATEN_CPU_CAPABILITY": instruction_set, "RAPT_TORCH": "0"}

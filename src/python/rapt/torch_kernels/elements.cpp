@@ -205,31 +205,22 @@ Tensor power(const Tensor &x, const at::Scalar &exponent) {
 
 // Without alpha, a sum is one operation of IEEE 754, and PyTorch's own.
 
-using Sum = Tensor(const Tensor &, const Tensor &, const at::Scalar &);
-using SumInPlace = Tensor &(Tensor &, const Tensor &, const at::Scalar &);
+template <class Result, class X, Result (*own)(X, const Tensor &, const at::Scalar &)>
+struct Sum {
+  static inline const char *name = "";
 
-Tensor add(const Tensor &x, const Tensor &y, const at::Scalar &alpha) {
-  if (alpha.equal(1)) return at::cpu::add(x, y, alpha);
-  static const InPython<Sum> in_python("add", "Tensor");
-  return in_python(x, y, alpha);
-}
+  static Result make(X x, const Tensor &y, const at::Scalar &alpha) {
+    if (alpha.equal(1)) return own(x, y, alpha);
+    static const InPython<Result(X, const Tensor &, const at::Scalar &)> in_python(name, "Tensor");
+    return in_python(x, y, alpha);
+  }
+};
 
-Tensor &add_in_place(Tensor &x, const Tensor &y, const at::Scalar &alpha) {
-  if (alpha.equal(1)) return at::cpu::add_(x, y, alpha);
-  static const InPython<SumInPlace> in_python("add_", "Tensor");
-  return in_python(x, y, alpha);
-}
-
-Tensor subtract(const Tensor &x, const Tensor &y, const at::Scalar &alpha) {
-  if (alpha.equal(1)) return at::cpu::sub(x, y, alpha);
-  static const InPython<Sum> in_python("sub", "Tensor");
-  return in_python(x, y, alpha);
-}
-
-Tensor &subtract_in_place(Tensor &x, const Tensor &y, const at::Scalar &alpha) {
-  if (alpha.equal(1)) return at::cpu::sub_(x, y, alpha);
-  static const InPython<SumInPlace> in_python("sub_", "Tensor");
-  return in_python(x, y, alpha);
+template <class Result, class X, Result (*own)(X, const Tensor &, const at::Scalar &)>
+void add_sum(torch::Library &library, const char *name) {
+  using Kernel = Sum<Result, X, own>;
+  Kernel::name = name;
+  library.impl((std::string(name) + ".Tensor").c_str(), TORCH_FN(Kernel::make));
 }
 
 }  // namespace
@@ -259,10 +250,10 @@ void add_elements(torch::Library &library) {
   library.impl("gelu", TORCH_FN(gelu));
   library.impl("gelu_backward", TORCH_FN(gelu_backward));
   library.impl("pow.Tensor_Scalar", TORCH_FN(power));
-  library.impl("add.Tensor", TORCH_FN(add));
-  library.impl("add_.Tensor", TORCH_FN(add_in_place));
-  library.impl("sub.Tensor", TORCH_FN(subtract));
-  library.impl("sub_.Tensor", TORCH_FN(subtract_in_place));
+  add_sum<Tensor, const Tensor &, at::cpu::add>(library, "add");
+  add_sum<Tensor &, Tensor &, at::cpu::add_>(library, "add_");
+  add_sum<Tensor, const Tensor &, at::cpu::sub>(library, "sub");
+  add_sum<Tensor &, Tensor &, at::cpu::sub_>(library, "sub_");
 }
 
 }  // namespace rapt_torch

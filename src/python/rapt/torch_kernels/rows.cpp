@@ -18,37 +18,37 @@ std::int64_t rows_of_grain(std::int64_t cols) { return std::max<std::int64_t>(gr
 
 using OfRows = rapt_status(const void *, void *, std::int64_t rows, std::int64_t cols, rapt_type);
 
+// Calls a function such as rapt_softmax_f32() on rows without gaps.
+template <class E>
+rapt_status call(rapt_status (*function)(const E *, std::ptrdiff_t, E *, std::ptrdiff_t, std::size_t,
+                                         std::size_t, const rapt_softmax_options *),
+                 const void *x, void *y, std::int64_t rows, std::int64_t cols) {
+  return function(static_cast<const E *>(x), cols, static_cast<E *>(y), cols, rows, cols, nullptr);
+}
+
 rapt_status softmax_rows(const void *x, void *y, std::int64_t rows, std::int64_t cols, rapt_type type) {
   switch (type) {
     case RAPT_F32:
-      return rapt_softmax_f32(static_cast<const float *>(x), cols, static_cast<float *>(y), cols, rows, cols,
-                              nullptr);
+      return call(rapt_softmax_f32, x, y, rows, cols);
     case RAPT_F64:
-      return rapt_softmax_f64(static_cast<const double *>(x), cols, static_cast<double *>(y), cols, rows,
-                              cols, nullptr);
+      return call(rapt_softmax_f64, x, y, rows, cols);
     case RAPT_F16:
-      return rapt_softmax_f16(static_cast<const rapt_f16 *>(x), cols, static_cast<rapt_f16 *>(y), cols, rows,
-                              cols, nullptr);
+      return call(rapt_softmax_f16, x, y, rows, cols);
     default:
-      return rapt_softmax_bf16(static_cast<const rapt_bf16 *>(x), cols, static_cast<rapt_bf16 *>(y), cols,
-                               rows, cols, nullptr);
+      return call(rapt_softmax_bf16, x, y, rows, cols);
   }
 }
 
 rapt_status log_softmax_rows(const void *x, void *y, std::int64_t rows, std::int64_t cols, rapt_type type) {
   switch (type) {
     case RAPT_F32:
-      return rapt_log_softmax_f32(static_cast<const float *>(x), cols, static_cast<float *>(y), cols, rows,
-                                  cols, nullptr);
+      return call(rapt_log_softmax_f32, x, y, rows, cols);
     case RAPT_F64:
-      return rapt_log_softmax_f64(static_cast<const double *>(x), cols, static_cast<double *>(y), cols, rows,
-                                  cols, nullptr);
+      return call(rapt_log_softmax_f64, x, y, rows, cols);
     case RAPT_F16:
-      return rapt_log_softmax_f16(static_cast<const rapt_f16 *>(x), cols, static_cast<rapt_f16 *>(y), cols,
-                                  rows, cols, nullptr);
+      return call(rapt_log_softmax_f16, x, y, rows, cols);
     default:
-      return rapt_log_softmax_bf16(static_cast<const rapt_bf16 *>(x), cols, static_cast<rapt_bf16 *>(y), cols,
-                                   rows, cols, nullptr);
+      return call(rapt_log_softmax_bf16, x, y, rows, cols);
   }
 }
 
@@ -90,30 +90,25 @@ Tensor log_softmax(const Tensor &x, std::int64_t dim, bool half_to_float) {
 using OfGradientRows = rapt_status(const void *y, const void *dy, void *dx, std::int64_t rows,
                                    std::int64_t cols, rapt_type);
 
+// Calls a function such as rapt_softmax_backward_f32() on rows without gaps.
+template <class E>
+rapt_status call(rapt_status (*function)(const E *, std::ptrdiff_t, const E *, std::ptrdiff_t, E *,
+                                         std::ptrdiff_t, std::size_t, std::size_t, E scale),
+                 const void *y, const void *dy, void *dx, std::int64_t rows, std::int64_t cols) {
+  return function(static_cast<const E *>(y), cols, static_cast<const E *>(dy), cols, static_cast<E *>(dx),
+                  cols, rows, cols, 1);
+}
+
 rapt_status softmax_backward_rows(const void *y, const void *dy, void *dx, std::int64_t rows,
                                   std::int64_t cols, rapt_type type) {
-  switch (type) {
-    case RAPT_F32:
-      return rapt_softmax_backward_f32(static_cast<const float *>(y), cols, static_cast<const float *>(dy),
-                                       cols, static_cast<float *>(dx), cols, rows, cols, 1);
-    default:
-      return rapt_softmax_backward_f64(static_cast<const double *>(y), cols, static_cast<const double *>(dy),
-                                       cols, static_cast<double *>(dx), cols, rows, cols, 1);
-  }
+  return type == RAPT_F32 ? call(rapt_softmax_backward_f32, y, dy, dx, rows, cols)
+                          : call(rapt_softmax_backward_f64, y, dy, dx, rows, cols);
 }
 
 rapt_status log_softmax_backward_rows(const void *y, const void *dy, void *dx, std::int64_t rows,
                                       std::int64_t cols, rapt_type type) {
-  switch (type) {
-    case RAPT_F32:
-      return rapt_log_softmax_backward_f32(static_cast<const float *>(y), cols,
-                                           static_cast<const float *>(dy), cols, static_cast<float *>(dx),
-                                           cols, rows, cols, 1);
-    default:
-      return rapt_log_softmax_backward_f64(static_cast<const double *>(y), cols,
-                                           static_cast<const double *>(dy), cols, static_cast<double *>(dx),
-                                           cols, rows, cols, 1);
-  }
+  return type == RAPT_F32 ? call(rapt_log_softmax_backward_f32, y, dy, dx, rows, cols)
+                          : call(rapt_log_softmax_backward_f64, y, dy, dx, rows, cols);
 }
 
 bool is_wide(const Tensor &x) { return x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble; }
