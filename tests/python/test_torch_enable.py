@@ -263,6 +263,8 @@ def calls_of_cpp() -> Any:
                 for dim in (2, 0):
                     yield "gradient of rows", lambda y=y, dy=dy, f=of_rows, dim=dim: f(dy, y, dim, y.dtype)
                 yield "gradient of rows", lambda y=y, dy=dy, f=of_rows: f(dy, y.double(), 2, torch.float64)
+            y = torch.where(x > 1, -math.inf, x)
+            yield "gradient of rows", lambda y=y, dy=dy: ops._log_softmax_backward_data(dy, y, 2, y.dtype)
             for one in (ops.silu_backward, ops.tanh_backward, ops.sigmoid_backward, ops.gelu_backward):
                 yield "gradient", lambda x=x, dy=dy, one=one: (one(dy, x), one(x, x))
             yield "gradient", lambda x=x, dy=dy: ops.gelu_backward(dy, x, approximate="tanh")
@@ -284,6 +286,9 @@ def calls_of_cpp() -> Any:
             yield "addmm", lambda x=x, a=a, b=b: torch.addmm(x[0, :, 0], a, b)
             yield "addmm", lambda x=x, a=a, b=b: torch.addmm(x[0, :, :5], a, b, beta=0.5, alpha=2)
             yield "addmm", lambda row=row, a=a: F.linear(a, a, row[:5])
+            for of_rows in (x, x[0], row, x.transpose(0, 1), x[..., :5], x[None]):
+                for weight, bias in ((x[1], None), (x[1], row[:5]), (x[1].t(), None), (x[1], row[:1].float())):
+                    yield "linear", lambda r=of_rows, w=weight, b=bias: F.linear(r, w, b)
             yield "bmm", lambda x=x: (torch.bmm(x, x.transpose(1, 2)), torch.bmm(x.transpose(1, 2), x))
             yield "bmm", lambda x=x: torch.bmm(x, x)
         for q in layouts((2, 4, 6, 8), dtype):
@@ -298,7 +303,11 @@ def calls_of_cpp() -> Any:
                 mask & False,
             ):
                 yield "sdpa", lambda q=q, k=k, one=one: F.scaled_dot_product_attention(q, k, k, attn_mask=one)
-            yield "sdpa", lambda q=q, k=k: F.scaled_dot_product_attention(q, k, k[..., :5])
+            yield "flash", lambda q=q, k=k: ops._scaled_dot_product_flash_attention_for_cpu(q, k, k)
+            yield "sdpa", lambda q=q, k=k: F.scaled_dot_product_attention(q, k, k[..., :5], mask)
+            yield "sdpa", lambda q=q, k=k: F.scaled_dot_product_attention(q[0], k[0], k[0], mask[1, 0, 0])
+            yield "sdpa", lambda q=q, k=k: F.scaled_dot_product_attention(q, k[:, :1], torch.cat([k, k], -1)[:1])
+            yield "sdpa", lambda q=q, k=k: F.scaled_dot_product_attention(q, k[:, :3], k[:, :3])
             yield "sdpa", lambda q=q, k=k: F.scaled_dot_product_attention(q, k[:, :2], k[:, :2], enable_gqa=True)
 
 
@@ -334,7 +343,52 @@ def test_kernels_in_cpp_answer_as_those_in_python(threads: int) -> None:
     finally:
         torch.set_num_threads(before)
     # A sum without alpha is PyTorch's own, and not counted.
-    assert taken == {name for name in _torch_cpp.OPERATORS if not name.startswith(("add.", "add_", "sub"))}
+    assert taken == {"linear", *(n for n in _torch_cpp.OPERATORS if not n.startswith(("add.", "add_", "sub")))}
+
+
+@new
+@pytest.mark.parametrize("cpp", [False, True])
+def test_attention_of_all_shapes_has_the_bits_of_one_kernel(cpp: bool) -> None:
+    """With gradients and without. PyTorch's own way for odd shapes is one of products and softmax."""
+    if cpp:
+        needs_cpp()
+    F, flash = torch.nn.functional, torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    numbers = torch.from_numpy(rapt.random_normal((3, 2, 4, 70, 8), seed=3))
+    q, k, v = numbers
+    q = q[:, :, :9].contiguous()
+    mask = torch.arange(70) >= torch.tensor([0, 67])[:, None, None, None]
+    bias = torch.zeros(mask.shape).masked_fill(~mask, -math.inf).expand(2, 4, 9, 70)
+    with rapt.torch.enabled(strict=True, cpp=cpp):
+        expected = torch.stack(
+            [rapt.attention(q[:1], k[:1], v[:1])[0], rapt.attention(q[1:], k[1:, :, 67:], v[1:, :, 67:])[0]]
+        )
+        assert torch.equal(flash(q, k, v, attn_mask=bias)[0], expected)
+        gradients: list[Any] = []
+        for history in (False, True):
+            q, k, v = (x.detach().requires_grad_(history) for x in (q, k, v))
+            of = F.scaled_dot_product_attention
+            results = [
+                of(q, k, v, mask),
+                of(q, k, v, bias),
+                of(q[None], k[None], v[None], mask)[0],
+                torch.cat([of(q, k, v[..., :5], mask), of(q, k, v[..., 5:], mask)], -1),
+                of(q, k, torch.cat([v, v], -1), mask)[..., 8:],
+                torch.stack([of(one, *kv, m[0]) for one, *kv, m in zip(q, k, v, mask)]),
+                torch.stack([torch.stack([of(*one, m[0]) for one in zip(*s)]) for *s, m in zip(q, k, v, mask)]),
+                torch.stack([of(q[i], k[i, :, 67 * i :], v[i, :, 67 * i :]) for i in (0, 1)]),
+                of(q.mT.contiguous().mT, k.mT.contiguous().mT, v, mask),
+            ]
+            for i, y in enumerate(results):
+                assert torch.equal(y, expected), (history, i)
+                if history:
+                    gradients.append(torch.autograd.grad(y.sin().sum(), [q, k, v]))
+        for of_one in gradients:
+            for x, y in zip(of_one, gradients[0]):
+                torch.testing.assert_close(x, y, rtol=1e-5, atol=1e-6)
+        few = k[:, ::2].detach(), v[:, ::2].detach()
+        of_groups = F.scaled_dot_product_attention(q.detach(), *few, mask, enable_gqa=True)
+        repeated = (x.repeat_interleave(2, 1) for x in few)
+        assert torch.equal(of_groups, F.scaled_dot_product_attention(q.detach(), *repeated, mask))
 
 
 @new

@@ -25,11 +25,11 @@ from ._library import C
 
 _PACKAGE = Path(__file__).resolve().parent
 SOURCES = _PACKAGE / "torch_kernels"
-# The operators that add_*() in C++ replace.
+# The operators that add_*() in C++ replace, but for linear, which hands other calls to PyTorch.
 OPERATORS = (
     frozenset(
         """
-    _scaled_dot_product_flash_attention_for_cpu mm addmm bmm _softmax _log_softmax native_layer_norm sum.dim_IntList
+    scaled_dot_product_attention _scaled_dot_product_flash_attention_for_cpu mm addmm bmm _softmax _log_softmax native_layer_norm sum.dim_IntList
     mean.dim _softmax_backward_data _log_softmax_backward_data native_layer_norm_backward silu_backward tanh_backward
     sigmoid_backward gelu_backward addcmul_ addcdiv_ lerp_.Scalar gelu pow.Tensor_Scalar add.Tensor add_.Tensor sub.Tensor sub_.Tensor
     """.split()

@@ -228,7 +228,15 @@ def _put_behind_cpp(own: dict[str, Callable[..., Any]]) -> None:
         for name, function in own.items():
             schema = str(_torch_c._get_schema(f"aten::{name.split('.')[0]}", name.partition(".")[2]))
             _State.behind_cpp.define(schema.removeprefix("aten::"))
-            _State.behind_cpp.impl(name, function, "CPU")
+            for key in _keys(name):
+                _State.behind_cpp.impl(name, function, key)
+
+
+def _keys(name: str) -> tuple[str, ...]:
+    """Where a kernel stands. Those that call other operators have the gradients of these."""
+    from ._torch_shapes import COMPOSITE
+
+    return ("CPU", "AutogradCPU") if name in COMPOSITE else ("CPU",)
 
 
 def _install(library: Any, with_cpp: bool) -> bool:
@@ -242,6 +250,7 @@ def _install(library: Any, with_cpp: bool) -> bool:
         _torch_random,
         _torch_resize,
     )
+    from ._torch_shapes import COMPOSITE
     from ._torch_table import IN_PLACE, KERNELS, OUT, WHEN
 
     keys = _torch_c.DispatchKeySet(_torch_c.DispatchKey.CPU)
@@ -256,7 +265,8 @@ def _install(library: Any, with_cpp: bool) -> bool:
 
         return call
 
-    own: dict[str, Callable[..., Any]] = {}
+    own = {name: make(original(name)) for name, make in COMPOSITE.items()}
+    own = {name: run for name, run in own.items() if _fits(name, run)}
     for name, kernel in KERNELS.items():
         if not _fits(name, kernel):
             continue
@@ -282,7 +292,8 @@ def _install(library: Any, with_cpp: bool) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch says that a kernel is replaced
         for name, function in own.items():
-            library.impl(name, function, "CPU", allow_override=True)
+            for key in _keys(name):
+                library.impl(name, function, key, allow_override=True)
     return with_cpp
 
 

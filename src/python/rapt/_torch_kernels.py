@@ -505,7 +505,9 @@ def _attention_options(
     query: Tensor, key: Tensor, is_causal: bool, mask: Tensor | None, scale: float | None
 ) -> dict[str, Any]:
     options: dict[str, Any] = {"causal": "top_left" if is_causal else False}
-    if scale is not None:
+    if scale == 0:
+        options["query_scales"] = 0.0  # the library's scale of 0 is its default
+    elif scale is not None:
         options["scale"] = scale
     if query.dtype == torch.bfloat16:
         options["arithmetic"] = "f32"  # the log-sum-exp of products in bf16 is too coarse for gradients
@@ -541,7 +543,10 @@ def flash_attention(
     lse = query.new_empty(batch, q_len, heads, dtype=wide(query[:0]).dtype).transpose(1, 2)
     if out.numel() and kv_len:
         count = threads(2 * query.numel() * kv_len)
-        lse.copy_(rapt.attention(query, key, value, out=out, return_lse=True, threads=count, **options)[1])
+        made = out if out.stride(3) == 1 else out.new_empty(out.shape)
+        lse.copy_(rapt.attention(query, key, value, out=made, return_lse=True, threads=count, **options)[1])
+        if made is not out:
+            out.copy_(made)
     else:
         out.zero_(), lse.fill_(-math.inf)
     return out, lse
@@ -610,7 +615,9 @@ def softmax_backward(dy: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype) 
 def log_softmax_backward(dy: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
     if y.dim() == 0 or y.numel() == 0:
         return torch.zeros_like(y, dtype=input_dtype)
-    result: Tensor = rapt.log_softmax_backward(wide(y).movedim(dim, -1), wide(dy).movedim(dim, -1))
+    # rapt leaves an element of -inf out. PyTorch adds its dy to the sum, as here that of the lowest number: its e^y is 0 too.
+    finite = wide(y).clamp_min(-1e30)
+    result: Tensor = rapt.log_softmax_backward(finite.movedim(dim, -1), wide(dy).movedim(dim, -1))
     return result.movedim(-1, dim).to(input_dtype).contiguous()
 
 

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/stable/c/shim.h>
 #include <torch/library.h>
 
@@ -48,6 +50,33 @@ class InPython<Result(Arguments...)> {
  private:
   c10::TypedOperatorHandle<Result(Arguments...)> kernel_;
 };
+
+// An operator of PyTorch without its gradients.
+template <class Signature>
+class BelowAutograd;
+
+template <class Result, class... Arguments>
+class BelowAutograd<Result(Arguments...)> {
+ public:
+  explicit BelowAutograd(const char *name)
+      : operator_(c10::Dispatcher::singleton()
+                      .findSchemaOrThrow((std::string("aten::") + name).c_str(), "")
+                      .template typed<Result(Arguments...)>()) {}
+  Result operator()(Arguments... arguments) const {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    return operator_.call(std::forward<Arguments>(arguments)...);
+  }
+
+ private:
+  c10::TypedOperatorHandle<Result(Arguments...)> operator_;
+};
+
+// Whether a result of x belongs to a graph of gradients, or has a tangent of forward differentiation.
+inline bool has_history(const Tensor &x) {
+  return (x.requires_grad() && at::GradMode::is_enabled()) || x._fw_grad(0).defined();
+}
+
+inline bool has_history(const std::optional<Tensor> &x) { return x && x->defined() && has_history(*x); }
 
 // 0: rapt lacks the type.
 inline rapt_type type_of(const Tensor &x) {
@@ -114,5 +143,8 @@ void add_attention(torch::Library &library);
 void add_elements(torch::Library &library);
 void add_products(torch::Library &library);
 void add_rows(torch::Library &library);
+// Of operators that PyTorch makes of others.
+void add_attention_with_history(torch::Library &library);
+void add_products_with_history(torch::Library &library);
 
 }  // namespace rapt_torch

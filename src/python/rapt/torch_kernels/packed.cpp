@@ -31,13 +31,14 @@ std::map<Key, Seen> seen;
 std::int64_t limit = -1;
 
 // Writes through Tensor.data move no version, so that some numbers are compared too.
-Samples samples_of(const Tensor &b) {
+Samples samples_of(const Tensor &weights, const Layout &of) {
   Samples samples{};
-  const std::size_t size = b.element_size();
-  const char *data = static_cast<const char *>(b.const_data_ptr());
+  const std::size_t size = weights.element_size();
+  const char *data = static_cast<const char *>(weights.const_data_ptr());
   for (std::int64_t i = 0; i < grid; ++i) {
     for (std::int64_t j = 0; j < grid; ++j) {
-      const std::int64_t place = i * b.size(0) / grid * b.stride(0) + j * b.size(1) / grid * b.stride(1);
+      const std::int64_t place =
+          i * of.inputs / grid * of.input_stride + j * of.outputs / grid * of.output_stride;
       std::memcpy(&samples[i * grid + j], data + place * static_cast<std::int64_t>(size), size);
     }
   }
@@ -57,12 +58,12 @@ void drop_expired() {
   }
 }
 
-Packed pack(const Tensor &b) {
+Packed pack(const Tensor &weights, const Layout &of) {
   rapt_linear_options options = RAPT_LINEAR_OPTIONS_INIT;
-  options.x_type = type_of(b);
-  options.in_features = b.size(0);
-  options.out_features = b.size(1);
-  options.w_strides = {b.stride(1), b.stride(0)};
+  options.x_type = type_of(weights);
+  options.in_features = of.inputs;
+  options.out_features = of.outputs;
+  options.w_strides = {of.output_stride, of.input_stride};
   std::size_t length = 0;
   check(rapt_linear_packed_length(&options, &length));
   if (limit >= 0) {
@@ -72,19 +73,20 @@ Packed pack(const Tensor &b) {
   constexpr std::size_t line = 64;
   std::unique_ptr<void, Free> data(std::aligned_alloc(line, (length + line - 1) / line * line));
   if (!data) return nullptr;
-  check(rapt_linear_pack(b.const_data_ptr(), 0, b.size(1), &options, data.get(), length));
+  check(rapt_linear_pack(weights.const_data_ptr(), 0, of.outputs, &options, data.get(), length));
   return std::make_shared<PackedWeights>(PackedWeights{std::move(data), static_cast<std::int64_t>(length)});
 }
 
 }  // namespace
 
-Packed packed(const Tensor &b) {
-  if (b.numel() < smallest || at::GradMode::is_enabled() || b.is_inference()) return nullptr;
-  const c10::Storage &storage = b.storage();
-  const std::uint32_t version = b.unsafeGetTensorImpl()->version_counter().current_version();
-  const Key key{storage.data(), b.storage_offset(), b.size(0),           b.size(1),
-                b.stride(0),    b.stride(1),        int(b.scalar_type())};
-  const Samples samples = samples_of(b);
+Packed packed(const Tensor &argument, const Layout &of) {
+  if (of.inputs * of.outputs < smallest || at::GradMode::is_enabled() || argument.is_inference())
+    return nullptr;
+  const c10::Storage &storage = argument.storage();
+  const std::uint32_t version = argument.unsafeGetTensorImpl()->version_counter().current_version();
+  const Key key{storage.data(),   argument.storage_offset(),  of.inputs, of.outputs, of.input_stride,
+                of.output_stride, int(argument.scalar_type())};
+  const Samples samples = samples_of(argument, of);
   const std::lock_guard<std::mutex> lock(mutex);
   if (limit == 0) return nullptr;
   const auto found = seen.find(key);
@@ -95,7 +97,7 @@ Packed packed(const Tensor &b) {
                                     version, samples, nullptr});
     return nullptr;
   }
-  if (!found->second.weights) found->second.weights = pack(b);
+  if (!found->second.weights) found->second.weights = pack(argument, of);
   return found->second.weights;
 }
 

@@ -20,8 +20,14 @@ struct PackedWeights {
 
 using Packed = std::shared_ptr<const PackedWeights>;
 
-// Of b [inputs][outputs], the argument of a kernel: null where the matrix itself is to be read.
-Packed packed(const Tensor &b);
+// How a matrix of weights lies in the memory of a tensor.
+struct Layout {
+  std::int64_t inputs, outputs;
+  std::int64_t input_stride, output_stride;
+};
+
+// Of the weights in a kernel's argument: null where the matrix itself is to be read.
+Packed packed(const Tensor &argument, const Layout &of);
 
 // The most bytes of packed weights; -1 is no limit, and 0 packs nothing.
 void set_pack_limit(std::int64_t bytes);

@@ -1,5 +1,6 @@
-// mm, addmm and bmm, which linear, matmul and einsum are made of.
+// mm, addmm and bmm, which matmul and einsum are made of, and linear.
 #include <ATen/ops/empty.h>
+#include <ATen/ops/linear_native.h>
 
 #include <vector>
 
@@ -36,30 +37,36 @@ const void *bias_of(const Tensor &bias, std::vector<float> &copy) {
   return copy.data();
 }
 
-Tensor product(const Tensor &a, const Tensor &b, const Tensor *bias) {
-  Tensor y = at::empty({a.size(0), b.size(1)}, a.options());
-  rapt_linear_options options = layer_of(type_of(a), a.size(0), a.size(1), b.size(1));
-  options.x_strides = {a.stride(0), a.stride(1)};
-  options.w_strides = {b.stride(1), b.stride(0)};
+// y = x w + bias, of matrices. The tensor x may have more dimensions, without gaps.
+Tensor product(const Tensor &x, rapt_linear_options options, const Tensor &w, const Layout &of,
+               const Tensor *bias, Tensor y) {
+  options.w_strides = {of.output_stride, of.input_stride};
   std::vector<float> copy;
   if (bias) options.bias = bias_of(*bias, copy);
-  const void *w = b.const_data_ptr();
-  const Packed weights = packed(b);
+  const void *data = w.const_data_ptr();
+  const Packed weights = packed(w, of);
   if (weights) {
     options.packed_w = 1;
     options.w_strides = {0, 0};
-    w = weights->data.get();
+    data = weights->data.get();
   }
-  const rapt_pool pool = pool_for(double(a.size(0)) * double(a.size(1)) * double(b.size(1)));
+  const rapt_pool pool = pool_for(double(options.rows) * double(of.inputs) * double(of.outputs));
   if (pool.threads > 1) {
-    const rapt_linear_work work{a.const_data_ptr(), w, y.mutable_data_ptr(), &options};
+    const rapt_linear_work work{x.const_data_ptr(), data, y.mutable_data_ptr(), &options};
     check(rapt_parallel_linear(&work, 1, &pool));
   } else {
     std::size_t bytes = 0;
     check(rapt_linear_workspace(&options, &bytes));
-    check(rapt_linear(a.const_data_ptr(), w, y.mutable_data_ptr(), &options, workspace(bytes), bytes));
+    check(rapt_linear(x.const_data_ptr(), data, y.mutable_data_ptr(), &options, workspace(bytes), bytes));
   }
   return y;
+}
+
+Tensor product(const Tensor &a, const Tensor &b, const Tensor *bias) {
+  rapt_linear_options options = layer_of(type_of(a), a.size(0), a.size(1), b.size(1));
+  options.x_strides = {a.stride(0), a.stride(1)};
+  return product(a, options, b, {b.size(0), b.size(1), b.stride(0), b.stride(1)}, bias,
+                 at::empty({a.size(0), b.size(1)}, a.options()));
 }
 
 bool are_matrices(const Tensor &a, const Tensor &b) {
@@ -120,12 +127,50 @@ Tensor bmm(const Tensor &a, const Tensor &b) {
   return in_python(a, b);
 }
 
+using OfLinear = Tensor(const Tensor &, const Tensor &, const std::optional<Tensor> &);
+
+// Whether PyTorch makes one product of it, to which the bias is added before the result is rounded.
+bool is_one_product(const Tensor &x, const Tensor &w, const Tensor *bias) {
+  if (x.dim() == 0 || w.dim() != 2 || x.scalar_type() != w.scalar_type() || !has_elements(x) ||
+      !has_elements(w) || x.size(-1) != w.size(1) || !has_strides(w) ||
+      !(x.dim() == 2 ? has_strides(x) : x.is_contiguous()))
+    return false;
+  return !bias || (x.dim() != 1 && bias->dim() == 1 && bias->size(0) == w.size(0) && bias->is_contiguous() &&
+                   bias->scalar_type() == x.scalar_type());
+}
+
+Tensor linear(const Tensor &x, const Tensor &w, const std::optional<Tensor> &bias) {
+  static Counter counter("linear");
+  const Tensor *const b = bias && bias->defined() ? &*bias : nullptr;
+  if (!is_one_product(x, w, b)) return at::native::linear(x, w, bias);
+  counter.add();
+  const std::int64_t inputs = w.size(1), outputs = w.size(0);
+  rapt_linear_options options = layer_of(type_of(x), x.numel() / inputs, inputs, outputs);
+  if (x.dim() == 2) options.x_strides = {x.stride(0), x.stride(1)};
+  c10::SmallVector<std::int64_t, 4> shape(x.sizes().begin(), x.sizes().end());
+  shape.back() = outputs;
+  return product(x, options, w, {inputs, outputs, w.stride(1), w.stride(0)}, b,
+                 at::empty(shape, x.options()));
+}
+
+// PyTorch's gradients are those of the products that it makes of the call.
+Tensor linear_with_history(const Tensor &x, const Tensor &w, const std::optional<Tensor> &bias) {
+  static const BelowAutograd<OfLinear> below("linear");
+  return has_history(x) || has_history(w) || has_history(bias) ? at::native::linear(x, w, bias)
+                                                               : below(x, w, bias);
+}
+
 }  // namespace
 
 void add_products(torch::Library &library) {
+  library.impl("linear", TORCH_FN(linear));
   library.impl("mm", TORCH_FN(mm));
   library.impl("addmm", TORCH_FN(addmm));
   library.impl("bmm", TORCH_FN(bmm));
+}
+
+void add_products_with_history(torch::Library &library) {
+  library.impl("linear", TORCH_FN(linear_with_history));
 }
 
 }  // namespace rapt_torch

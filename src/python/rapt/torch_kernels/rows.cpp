@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <numeric>
 #include <tuple>
 
@@ -105,10 +106,34 @@ rapt_status softmax_backward_rows(const void *y, const void *dy, void *dx, std::
                           : call(rapt_softmax_backward_f64, y, dy, dx, rows, cols);
 }
 
+// rapt leaves an element of -inf out. PyTorch adds its dy to the sum, as here that of the lowest number: its e^y is 0 too.
+template <class E>
+rapt_status call_of_finite(rapt_status (*function)(const E *, std::ptrdiff_t, const E *, std::ptrdiff_t, E *,
+                                                   std::ptrdiff_t, std::size_t, std::size_t, E scale),
+                           const void *y, const void *dy, void *dx, std::int64_t rows, std::int64_t cols,
+                           rapt_type type) {
+  rapt_map_options clamp = RAPT_MAP_OPTIONS_INIT;
+  clamp.function = RAPT_MAP_CLAMP;
+  clamp.type = type;
+  clamp.dims = 1;
+  clamp.alpha = -1e30;
+  clamp.beta = std::numeric_limits<double>::infinity();
+  const std::int64_t step = rows_of_grain(cols);
+  for (std::int64_t row = 0; row < rows; row += step) {
+    const std::int64_t count = std::min(step, rows - row), place = row * cols;
+    clamp.shape[0] = static_cast<std::size_t>(count * cols);
+    void *const finite = workspace(clamp.shape[0] * sizeof(E));
+    check(rapt_map(static_cast<const E *>(y) + place, nullptr, nullptr, finite, &clamp));
+    check(call(function, finite, static_cast<const E *>(dy) + place, static_cast<E *>(dx) + place, count,
+               cols));
+  }
+  return RAPT_OK;
+}
+
 rapt_status log_softmax_backward_rows(const void *y, const void *dy, void *dx, std::int64_t rows,
                                       std::int64_t cols, rapt_type type) {
-  return type == RAPT_F32 ? call(rapt_log_softmax_backward_f32, y, dy, dx, rows, cols)
-                          : call(rapt_log_softmax_backward_f64, y, dy, dx, rows, cols);
+  return type == RAPT_F32 ? call_of_finite(rapt_log_softmax_backward_f32, y, dy, dx, rows, cols, type)
+                          : call_of_finite(rapt_log_softmax_backward_f64, y, dy, dx, rows, cols, type);
 }
 
 bool is_wide(const Tensor &x) { return x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble; }
