@@ -76,6 +76,14 @@ def test_compiled_programs_have_the_bits_of_plain_ones() -> None:
     torch._dynamo.reset()
 
 
+@pytest.mark.parametrize("enabled", ["python"], indirect=True)
+@pytest.mark.parametrize("first", ["torch._inductor.utils", "torch._dynamo", "torch._dynamo.backends.registry"])
+def test_modules_of_compilers_may_be_imported_later(first: str, tmp_path: Path) -> None:
+    program = f"import rapt.torch, {first}, torch; print('rapt' in torch._dynamo.list_backends())"
+    done = run_here(["-c", program], tmp_path)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
 def test_inductor_is_named() -> None:
     torch._dynamo.reset()
     with pytest.raises(Exception, match="inductor compiles loops of its own"):

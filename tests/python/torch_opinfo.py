@@ -3,7 +3,8 @@
     torch_opinfo.py SAMPLES [NAME...]
 
 Prints how many operators of each type were replaced in one of their calls, and a line for each that differs by more than
-rounding. An operator that rapt does not meet counts as nothing.
+rounding. An operator that rapt does not meet counts as nothing. The calls are made of tensors without memory, too, which have to
+get the same shapes, types and strides.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch._subclasses.fake_utils import CrossRefFakeMode
 from torch.testing._internal.common_methods_invocations import op_db
 
 import rapt.torch
@@ -25,9 +27,10 @@ Tensor = torch.Tensor
 
 # Of results, relative and absolute.
 WIDTHS = {torch.float32: 3e-5, torch.float64: 1e-11, torch.bfloat16: 3e-2, torch.float16: 4e-3}
-# Random ones have a test of their own. A long chain of roundings, or arguments that the first call changes, keep the others out.
+# Random ones have a test of their own. Numbers that cancel, a long chain of roundings, or arguments that the first call changes keep
+# the others out.
 LEFT_OUT = {
-    "addbmm", "matrix_exp", "nn.functional.batch_norm", "native_batch_norm", "_native_batch_norm_legit",
+    "addbmm", "cov", "matrix_exp", "nn.functional.batch_norm", "native_batch_norm", "native_layer_norm", "_native_batch_norm_legit",
     "nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.feature_alpha_dropout", "nn.functional.rrelu",
 }  # fmt: skip
 LEFT_OUT_PARTS = ("fft", "linalg.", "rand", "dropout", "normal", "uniform", "empty", "exponential", "multinomial", "bernoulli",
@@ -80,6 +83,16 @@ def outcome(op: Any, sample: Any) -> Any:
         return error
 
 
+def of_fake_tensors(op: Any, sample: Any) -> str | None:
+    """How the operators of a call differ from what PyTorch says of their results' shapes, types and strides."""
+    try:
+        with torch.no_grad(), CrossRefFakeMode():
+            op(sample.input, *sample.args, **sample.kwargs)
+    except Exception as error:  # noqa: BLE001
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
 def calls(count: int, names: list[str]) -> Iterator[tuple[Any, torch.dtype, list[Any]]]:
     for op in op_db:
         is_out = op.name in LEFT_OUT or (op.name not in KEPT and any(part in op.name for part in LEFT_OUT_PARTS))
@@ -98,11 +111,15 @@ def main(count: int, names: list[str]) -> dict[str, Any]:
     replaced: collections.Counter[str] = collections.Counter()
     differ: list[str] = []
     # All without rapt first: turning it on for each would take most of the time.
-    stock = [(op, dtype, sample, outcome(op, sample)) for op, dtype, some in calls(count, names) for sample in some]
+    stock = [
+        (op, dtype, sample, outcome(op, sample), of_fake_tensors(op, sample))
+        for op, dtype, some in calls(count, names)
+        for sample in some
+    ]
     met: set[tuple[str, str, str]] = set()
     with rapt.torch.enabled():
         before = 0
-        for op, dtype, sample, expected in stock:
+        for op, dtype, sample, expected, of_fake in stock:
             if isinstance(expected, Exception):
                 continue
             found = outcome(op, sample)
@@ -111,8 +128,10 @@ def main(count: int, names: list[str]) -> dict[str, Any]:
             if after != before and key not in met:
                 met.add(key)
                 replaced[key[2]] += 1
-            before = after
             what = f"{type(found).__name__}: {found}" if isinstance(found, Exception) else difference(expected, found)
+            if after != before and what is None and of_fake is None:
+                what = of_fake_tensors(op, sample)
+            before = sum(rapt.torch.report().replaced.values())
             if what:
                 differ.append(f"{' '.join(key)}: {what}; the call: {str(sample)[:200]}")
     return {"replaced": dict(replaced), "differ": differ}

@@ -14,7 +14,7 @@ if [[ ! -f $folder/complete ]]; then
   rm -rf "$folder"
   python3 -m venv "$folder" >/dev/null 2>&1 || skip "python3 has no venv (Debian: python3-venv)"
   # An index that cannot be reached would be tried again for each package.
-  timeout 600 "$folder/bin/pip" install --quiet --disable-pip-version-check --retries 0 --no-compile numpy pytest "torch==$version+cpu" "transformers==$transformers" \
+  timeout 600 "$folder/bin/pip" install --quiet --disable-pip-version-check --retries 0 --no-compile numpy pytest expecttest==0.3.0 "torch==$version+cpu" "transformers==$transformers" \
     --extra-index-url https://download.pytorch.org/whl/cpu >"$folder/pip.log" 2>&1 ||
     skip "pip cannot get PyTorch $version: $(tail -n 1 "$folder/pip.log")"
   touch "$folder/complete"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from importlib import import_module
@@ -9,7 +10,7 @@ from typing import Any
 
 from ._after_import import after_import
 
-_DYNAMO, _INDUCTOR = "torch._dynamo", "torch._inductor.compile_fx"
+_REGISTRY, _INDUCTOR = "torch._dynamo.backends.registry", "torch._inductor.compile_fx"
 
 
 def backend(model: Any, inputs: Any) -> Any:
@@ -25,11 +26,11 @@ def add_backend() -> None:
     """Gives torch.compile the name "rapt"."""
 
     def register() -> None:
-        dynamo = import_module(_DYNAMO)
-        if "rapt" not in dynamo.list_backends():
-            dynamo.register_backend(backend, name="rapt")
+        # Not list_backends(): it imports modules, in the middle of an import.
+        with contextlib.suppress(AssertionError):  # the name is there
+            import_module(_REGISTRY).register_backend(backend, name="rapt")
 
-    after_import(_DYNAMO, register)
+    after_import(_REGISTRY, register)
 
 
 def watch_inductor(say: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -73,37 +73,54 @@ def embedding_renorm_(x: Tensor, indices: Tensor, max_norm: float, norm_type: fl
 _MODES = ("sum", "mean", "max")
 
 
-def _bags(
-    weight: Tensor,
-    indices: Tensor,
-    offsets: Tensor,
-    scale_grad_by_freq: bool = False,
-    mode: int = 0,
-    sparse: bool = False,
-    per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False,
-    padding_idx: int = -1,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """As PyTorch: also the bag of each index, the rows of each bag that count, and those of the maxima."""
-    if weight.numel() == 0 or indices.numel() == 0:
-        raise NotReplaced
-    kind: Any = _MODES[mode]
-    options: dict[str, Any] = {
-        "per_sample_weights": per_sample_weights,
-        "include_last_offset": include_last_offset,
-        "padding_idx": None if padding_idx < 0 else padding_idx,
-    }
-    made = rapt.embedding_bag(indices, weight, offsets, mode=kind, return_rows=mode == 2, **options)
-    y, maxima = made if mode == 2 else (made, offsets.new_empty(0))
-    starts = offsets[:-1] if include_last_offset else offsets
-    bag = torch.searchsorted(starts, torch.arange(indices.numel(), dtype=starts.dtype), right=True) - 1
-    kept = torch.ones_like(bag) if padding_idx < 0 else (indices != padding_idx).to(bag.dtype)
-    sizes = torch.zeros(starts.numel(), dtype=bag.dtype).index_add_(0, bag, kept)
-    return torch.as_tensor(y), bag.to(indices.dtype), sizes.to(indices.dtype), torch.as_tensor(maxima)
+def _bag_of_each(indices: Tensor, starts: Tensor) -> Tensor:
+    places = torch.arange(indices.numel(), dtype=starts.dtype)
+    bags: Tensor = torch.searchsorted(starts, places, right=True) - 1
+    return bags
 
 
-for _name in ("_embedding_bag", "_embedding_bag_forward_only"):
-    kernel(_name)(_bags)
+def _bags(forward_only: bool) -> Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]]:
+    def bags(
+        weight: Tensor,
+        indices: Tensor,
+        offsets: Tensor,
+        scale_grad_by_freq: bool = False,
+        mode: int = 0,
+        sparse: bool = False,
+        per_sample_weights: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int = -1,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """As PyTorch: also the bag of each index, the rows of each bag that count, and those of the maxima.
+
+        They have its shapes: there is no bag of each index where it needs none, and what is not used has some size.
+        """
+        if weight.numel() == 0 or indices.numel() == 0:
+            raise NotReplaced
+        kind: Any = _MODES[mode]
+        options: dict[str, Any] = {
+            "per_sample_weights": per_sample_weights,
+            "include_last_offset": include_last_offset,
+            "padding_idx": None if padding_idx < 0 else padding_idx,
+        }
+        made = rapt.embedding_bag(indices, weight, offsets, mode=kind, return_rows=mode == 2, **options)
+        starts = offsets[:-1] if include_last_offset else offsets
+        bag = _bag_of_each(indices, starts)
+        kept = torch.ones_like(bag) if padding_idx < 0 else (indices != padding_idx).to(bag.dtype)
+        count = offsets.numel() if forward_only and mode == 0 else starts.numel()
+        sizes = torch.zeros(count, dtype=bag.dtype).index_add_(0, bag, kept).to(offsets.dtype)
+        y, maxima = made if mode == 2 else (made, torch.zeros_like(sizes))
+        if (
+            mode == 0 and padding_idx < 0 and weight.dtype in (torch.float32, torch.float16) and weight.stride(1) == 1
+        ) and (per_sample_weights is None or per_sample_weights.stride(0) == 1):
+            bag = bag[:0]
+        return torch.as_tensor(y), bag.to(offsets.dtype), sizes, torch.as_tensor(maxima)
+
+    return bags
+
+
+kernel("_embedding_bag")(_bags(forward_only=False))
+kernel("_embedding_bag_forward_only")(_bags(forward_only=True))
 
 
 @kernel("_embedding_bag_dense_backward")
@@ -136,6 +153,8 @@ def embedding_bag_dense_backward(
 def per_sample_weights_backward(
     dy: Tensor, weight: Tensor, indices: Tensor, offsets: Tensor, bag: Tensor, mode: int, padding_idx: int = -1
 ) -> Tensor:
+    if not bag.numel():
+        bag = _bag_of_each(indices, offsets)
     products = dy.index_select(0, bag) * weight.index_select(0, indices)
     made = torch.as_tensor(rapt.sum(products, axis=1))
     return made if padding_idx < 0 else torch.where(indices == padding_idx, 0, made)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 import rapt
@@ -110,8 +111,7 @@ def addmm_activation(
 @kernel("linalg_solve_triangular", "linalg_solve_triangular.out")
 def solve_triangular(a: Tensor, b: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     if not left:  # x a = b is aᵀ xᵀ = bᵀ
-        x: Tensor = solve_triangular(a.mT, b.mT, upper=not upper, unitriangular=unitriangular).mT
-        return x
+        return _by_columns(solve_triangular(a.mT, b.mT, upper=not upper, unitriangular=unitriangular).mT)
     if a.dtype not in (torch.float32, torch.float64) or a.dtype != b.dtype:
         raise NotReplaced
     broadcast: Any = torch.broadcast_shapes
@@ -119,9 +119,15 @@ def solve_triangular(a: Tensor, b: Tensor, *, upper: bool, left: bool = True, un
     a, b = a.expand(*leading, *a.shape[-2:]), b.expand(*leading, *b.shape[-2:])
     if b.numel() == 0:
         return torch.empty_like(b)
-    return torch.as_tensor(
-        rapt.solve_triangular(a.contiguous(), b.contiguous(), upper=upper, unitriangular=unitriangular)
+    return _by_columns(
+        of(rapt.solve_triangular, a.contiguous(), b.contiguous(), upper=upper, unitriangular=unitriangular)
     )
+
+
+def _by_columns(x: Tensor) -> Tensor:
+    """With the strides of LAPACK."""
+    y: Tensor = x.mT.contiguous().mT
+    return y
 
 
 # ---- functions of elements
@@ -161,7 +167,7 @@ def softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
 
 @kernel("log_sigmoid_forward")
 def log_sigmoid(x: Tensor) -> tuple[Tensor, Tensor]:
-    return mapped(rapt.log_sigmoid, x), x.new_empty(0)
+    return mapped(rapt.log_sigmoid, x), torch.empty_like(x)
 
 
 @kernel("elu", "elu.out", "elu_")
@@ -489,16 +495,55 @@ def native_layer_norm(
 # ---- attention
 
 
+# rapt sums keys in chunks of so many. Chunks begin at the first key that a query sees, so that neither left padding nor keys that a
+# window has left behind change a result, in the tensors or cut out of them.
+_CHUNK = 512
+
+
+class _Run(NamedTuple):
+    """Queries of one sequence in a row, which share the chunks, and the keys that they see."""
+
+    sequence: int
+    queries: slice
+    keys: slice
+
+
+def _seen(mask: Tensor, kv_len: int) -> Any:
+    """[batch or 1][queries or 1][keys], whether some head sees the key. None: the mask has no column for each key."""
+    if mask.shape[-1] != kv_len or kv_len == 0:
+        return None
+    of_four = mask if mask.dim() == 4 else mask[None, None]
+    return (of_four if mask.dtype == torch.bool else of_four != -math.inf).any(1).numpy()
+
+
 def _first_keys(mask: Tensor, kv_len: int) -> Tensor | None:
     """The first key of each sequence that some query sees, if the first key of some sequence is seen by none: left padding."""
-    if mask.dim() != 4 or mask.shape[-1] != kv_len or kv_len == 0:
+    seen = _seen(mask, kv_len)
+    if seen is None or seen[..., 0].any(1).all():
         return None
-    hidden = ~mask if mask.dtype == torch.bool else mask == -math.inf
-    if not bool(hidden[..., 0].flatten(1).all(1).any()):
-        return None
-    of_keys = hidden.flatten(1, 2).all(1)
-    first = of_keys.to(torch.int64).cumprod(-1).sum(-1)
-    return torch.where(first == kv_len, 0, first)
+    return torch.from_numpy(seen.any(1).argmax(-1))
+
+
+def _runs(mask: Tensor, kv_len: int, batch: int, q_len: int) -> list[_Run]:
+    """None where the queries of each sequence share the chunks."""
+    seen = _seen(mask, kv_len)
+    if seen is None or seen.shape[1] == 1 or seen[..., 0].all():
+        return []
+    first, some = seen.argmax(-1), seen.any(-1)
+    runs: list[_Run] = []
+    for b in range(batch):
+        of_b = b if seen.shape[0] > 1 else 0
+        begin, start = 0, kv_len  # of the run
+        for i in [*np.flatnonzero(some[of_b]).tolist(), q_len]:
+            key = int(first[of_b, i]) if i < q_len else kv_len
+            if i == q_len or (start < kv_len and (key - start) % _CHUNK):
+                start = 0 if start == kv_len else start
+                columns = np.flatnonzero(seen[of_b, begin:i].any(0))
+                end = int(columns[-1]) + 1 if len(columns) else 1
+                runs.append(_Run(b, slice(begin, i), slice(start, max(end, start + 1))))
+                begin, start = i, kv_len
+            start = min(start, key)
+    return runs if len(runs) > batch else []
 
 
 def _attention_options(
@@ -517,6 +562,27 @@ def _attention_options(
             options["kv_starts"] = first.expand(query.shape[0])
         options["mask" if mask.dtype == torch.bool else "bias"] = mask
     return options
+
+
+def _attend_in_runs(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Any,
+    scale: float | None,
+    runs: list[_Run],
+    out: Tensor,
+    lse: Tensor,
+) -> None:
+    of_four = mask if mask.dim() == 4 else mask[None, None]
+    for run in runs:
+        one = slice(run.sequence, run.sequence + 1)
+        rows = of_four[one if mask.dim() == 4 and mask.shape[0] > 1 else slice(None), :, run.queries, run.keys]
+        tensors = query[one, :, run.queries], key[one, :, run.keys], value[one, :, run.keys]
+        options = _attention_options(*tensors[:2], False, None, scale)
+        options["mask" if mask.dtype == torch.bool else "bias"] = rows
+        made = rapt.attention(*tensors, out=out[one, :, run.queries], return_lse=True, **options)
+        lse[one, :, run.queries] = made[1]
 
 
 @kernel("_scaled_dot_product_flash_attention_for_cpu")
@@ -544,7 +610,11 @@ def flash_attention(
     if out.numel() and kv_len:
         count = threads(2 * query.numel() * kv_len)
         made = out if out.stride(3) == 1 else out.new_empty(out.shape)
-        lse.copy_(rapt.attention(query, key, value, out=made, return_lse=True, threads=count, **options)[1])
+        runs = [] if attn_mask is None or is_causal else _runs(attn_mask, kv_len, batch, q_len)
+        if runs:
+            _attend_in_runs(query, key, value, attn_mask, scale, runs, made, lse)
+        else:
+            lse.copy_(rapt.attention(query, key, value, out=made, return_lse=True, threads=count, **options)[1])
         if made is not out:
             out.copy_(made)
     else:

@@ -4,6 +4,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/scaled_dot_product_attention_native.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <tuple>
 #include <vector>
@@ -44,6 +46,8 @@ ptrdiff_t repeated(const Tensor &mask, std::int64_t dim, std::int64_t length) {
                                                                       : 1;
 }
 
+rapt_strides strides_of(const Tensor &x) { return {x.stride(0), x.stride(1), x.stride(2)}; }
+
 constexpr bool is_hidden(bool mask) { return !mask; }
 
 template <class Number>
@@ -51,58 +55,133 @@ constexpr bool is_hidden(Number mask) {
   return mask == -std::numeric_limits<Number>::infinity();
 }
 
+// Queries of one sequence in a row, and the keys that they see.
+struct Run {
+  std::int64_t sequence, query, queries;
+  std::int64_t start, end;
+};
+
+// Reads a mask of the type Number.
 template <class Number>
-bool all_hidden(const Tensor &mask, std::int64_t sequence, std::int64_t key) {
-  const Number *data = mask.const_data_ptr<Number>() + sequence * mask.stride(0) + key * mask.stride(3);
-  for (std::int64_t head = 0; head < mask.size(1); ++head) {
-    for (std::int64_t query = 0; query < mask.size(2); ++query) {
-      if (!is_hidden(data[head * mask.stride(1) + query * mask.stride(2)])) return false;
+class Visibility {
+ public:
+  explicit Visibility(const Tensor &mask) : mask_(mask), data_(mask.const_data_ptr<Number>()) {}
+
+  // The first key that some head of a query sees, or the number of keys.
+  std::int64_t first(std::int64_t sequence, std::int64_t query) const {
+    std::int64_t first = mask_.size(3);
+    for (std::int64_t head = 0; head < mask_.size(1); ++head) {
+      const Number *const row = row_of(sequence, head, query);
+      first = std::find_if(row, row + first, [](Number mask) { return !is_hidden(mask); }) - row;
+    }
+    return first;
+  }
+
+  // Past the last one.
+  std::int64_t end(std::int64_t sequence, std::int64_t query) const {
+    std::int64_t end = 0;
+    for (std::int64_t head = 0; head < mask_.size(1); ++head) {
+      const Number *const row = row_of(sequence, head, query);
+      std::int64_t key = mask_.size(3);
+      while (key > end && is_hidden(row[key - 1])) --key;
+      end = std::max(end, key);
+    }
+    return end;
+  }
+
+ private:
+  const Number *row_of(std::int64_t sequence, std::int64_t head, std::int64_t query) const {
+    return data_ + (mask_.size(0) == 1 ? 0 : sequence) * mask_.stride(0) + head * mask_.stride(1) +
+           (mask_.size(2) == 1 ? 0 : query) * mask_.stride(2);
+  }
+
+  const Tensor &mask_;
+  const Number *data_;
+};
+
+// rapt sums keys in chunks of so many. Chunks begin at the first key that a query sees, so that neither left padding nor keys that
+// a window has left behind change a result, in the tensors or cut out of them.
+constexpr std::int64_t chunk = 512;
+
+// One run for each sequence where its queries share the chunks; else several, of the queries that do.
+template <class Number>
+std::vector<Run> runs_of(const Tensor &mask, std::int64_t batch, std::int64_t q_len) {
+  const Visibility<Number> visibility(mask);
+  const std::int64_t kv_len = mask.size(3);
+  std::vector<Run> runs;
+  bool is_split = false;
+  for (std::int64_t b = 0; b < batch; ++b) {
+    if (b > 0 && mask.size(0) == 1) {  // all sequences have the mask of the first
+      const std::size_t count = runs.size() / static_cast<std::size_t>(b);
+      for (std::size_t i = 0; i < count; ++i) {
+        runs.push_back(runs[i]);
+        runs.back().sequence = b;
+      }
+      continue;
+    }
+    runs.push_back({b, 0, 0, kv_len, kv_len});
+    for (std::int64_t i = 0; i < q_len; ++i) {
+      const std::int64_t first = i > 0 && mask.size(2) == 1 ? kv_len : visibility.first(b, i);
+      if (first < kv_len) {  // a query without keys goes with any
+        if (runs.back().start == kv_len) runs.back().start = first;
+        if (std::abs(first - runs.back().start) % chunk != 0) {
+          runs.push_back({b, i, 0, first, kv_len});
+          is_split = true;
+        }
+        runs.back().start = std::min(runs.back().start, first);
+      }
+      ++runs.back().queries;
+    }
+    if (runs.back().start == kv_len) runs.back().start = 0;
+  }
+  if (is_split) {
+    for (Run &run : runs) {
+      std::int64_t end = run.start + 1;
+      for (std::int64_t i = 0; i < run.queries; ++i)
+        end = std::max(end, visibility.end(run.sequence, run.query + i));
+      run.end = end;
     }
   }
-  return true;
+  return runs;
 }
 
-// The first key of each sequence that some query sees: left padding. Empty: no sequence has any.
-template <class Number>
-std::vector<std::int32_t> first_keys(const Tensor &mask, std::int64_t batch) {
-  std::vector<std::int32_t> starts(batch, 0);
-  bool is_padded = false;
-  for (std::int64_t b = 0; b < batch; ++b) {
-    const std::int64_t sequence = mask.size(0) == 1 ? 0 : b;
-    std::int64_t key = 0;
-    while (key < mask.size(3) && all_hidden<Number>(mask, sequence, key)) ++key;
-    starts[b] = static_cast<std::int32_t>(key == mask.size(3) ? 0 : key);
-    is_padded = is_padded || key > 0;
-  }
-  if (!is_padded) starts.clear();
-  return starts;
-}
-
-rapt_strides strides_of(const Tensor &x) { return {x.stride(0), x.stride(1), x.stride(2)}; }
-
-std::vector<std::int32_t> first_keys(const Tensor &mask, std::int64_t batch) {
+std::vector<Run> runs_of(const Tensor &mask, std::int64_t batch, std::int64_t q_len) {
   switch (mask.scalar_type()) {
     case at::kBool:
-      return first_keys<bool>(mask, batch);
+      return runs_of<bool>(mask, batch, q_len);
     case at::kDouble:
-      return first_keys<double>(mask, batch);
+      return runs_of<double>(mask, batch, q_len);
     default:
-      return first_keys<float>(mask, batch);
+      return runs_of<float>(mask, batch, q_len);
   }
 }
 
-// Into out, and the log-sum-exp into `lse` if there is one.
-void attend(const Tensor &query, const Tensor &key, const Tensor &value, bool is_causal, const Tensor *mask,
-            std::optional<double> scale, const Tensor &out, const Tensor *lse) {
-  const std::int64_t batch = query.size(0), heads = query.size(1), q_len = query.size(2);
-  rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
+// The arguments of rapt_attention().
+struct Call {
+  const char *q, *k, *v, *mask;
+  char *out, *lse;
+  rapt_attention_options options;
+};
+
+Call call_of(const Tensor &query, const Tensor &key, const Tensor &value, bool is_causal, const Tensor *mask,
+             std::optional<double> scale, const Tensor &out, const Tensor *lse) {
+  const auto read = [](const Tensor &x) { return static_cast<const char *>(x.const_data_ptr()); };
+  const auto write = [](const Tensor &x) { return static_cast<char *>(x.mutable_data_ptr()); };
+  Call call{read(query),
+            read(key),
+            read(value),
+            mask ? read(*mask) : nullptr,
+            write(out),
+            lse ? write(*lse) : nullptr,
+            RAPT_ATTENTION_OPTIONS_INIT};
+  rapt_attention_options &options = call.options;
   options.q_type = type_of(query);
   // The log-sum-exp of products in bf16 is too coarse for gradients, and results are the same with gradients and without.
   if (options.q_type == RAPT_BF16) options.arithmetic = RAPT_ARITHMETIC_F32;
-  options.batch = batch;
-  options.q_heads = heads;
+  options.batch = query.size(0);
+  options.q_heads = query.size(1);
   options.kv_heads = key.size(1);
-  options.q_len = q_len;
+  options.q_len = query.size(2);
   options.kv_len = key.size(2);
   options.qk_dim = query.size(3);
   options.v_dim = value.size(3);
@@ -112,34 +191,73 @@ void attend(const Tensor &query, const Tensor &key, const Tensor &value, bool is
   options.out_strides = strides_of(out);
   options.scale = scale.value_or(0);
   options.causal = is_causal ? RAPT_CAUSAL_TOP_LEFT : 0;
-  if (lse) {
-    options.lse = lse->mutable_data_ptr();
-    options.lse_strides = strides_of(*lse);
-  }
-  std::vector<std::int32_t> starts;
+  if (lse) options.lse_strides = strides_of(*lse);
   if (mask) {
-    const rapt_strides strides{repeated(*mask, 0, batch), repeated(*mask, 1, heads),
-                               repeated(*mask, 2, q_len)};
-    if (mask->scalar_type() == at::kBool) {
-      options.mask = static_cast<const std::uint8_t *>(mask->const_data_ptr());
-      options.mask_strides = strides;
-    } else {
-      options.bias = mask->const_data_ptr();
-      options.bias_strides = strides;
-    }
-    starts = first_keys(*mask, batch);
-    if (!starts.empty()) options.kv_starts = starts.data();
+    const rapt_strides strides{repeated(*mask, 0, query.size(0)), repeated(*mask, 1, query.size(1)),
+                               repeated(*mask, 2, query.size(2))};
+    (mask->scalar_type() == at::kBool ? options.mask_strides : options.bias_strides) = strides;
   }
-  const rapt_pool pool = pool_for(double(query.numel()) / double(query.size(3)) * double(key.size(2)) *
-                                  double(query.size(3) + value.size(3)));
-  const void *q = query.const_data_ptr(), *k = key.const_data_ptr(), *v = value.const_data_ptr();
+  return call;
+}
+
+void run(const Call &call, const rapt_pool &pool) {
+  rapt_attention_options options = call.options;
+  options.lse = call.lse;
+  if (options.mask_strides.batch != 0) {
+    options.mask = reinterpret_cast<const std::uint8_t *>(call.mask);
+  } else {
+    options.bias = call.mask;
+  }
   if (pool.threads > 1) {
-    check(rapt_parallel_attention(q, k, v, out.mutable_data_ptr(), &options, &pool));
+    check(rapt_parallel_attention(call.q, call.k, call.v, call.out, &options, &pool));
   } else {
     std::size_t bytes = 0;
     check(rapt_attention_workspace(&options, &bytes));
-    check(rapt_attention(q, k, v, out.mutable_data_ptr(), &options, workspace(bytes), bytes));
+    check(rapt_attention(call.q, call.k, call.v, call.out, &options, workspace(bytes), bytes));
   }
+}
+
+// Where the first element is of a run's queries, or with `of_keys` of its keys.
+std::ptrdiff_t place_of(const Tensor &x, const Run &run, bool of_keys) {
+  const std::ptrdiff_t token = of_keys ? run.start : x.size(2) == 1 ? 0 : run.query;
+  const std::ptrdiff_t place = (x.size(0) == 1 ? 0 : run.sequence * x.stride(0)) + token * x.stride(2);
+  return place * static_cast<std::ptrdiff_t>(x.element_size());
+}
+
+// Into out, and the log-sum-exp into `lse` if there is one.
+void attend(const Tensor &query, const Tensor &key, const Tensor &value, bool is_causal, const Tensor *mask,
+            std::optional<double> scale, const Tensor &out, const Tensor *lse) {
+  const std::int64_t batch = query.size(0);
+  Call whole = call_of(query, key, value, is_causal, mask, scale, out, lse);
+  const rapt_pool pool = pool_for(double(query.numel()) / double(query.size(3)) * double(key.size(2)) *
+                                  double(query.size(3) + value.size(3)));
+  const std::vector<Run> runs = mask ? runs_of(*mask, batch, query.size(2)) : std::vector<Run>();
+  const std::int64_t count = static_cast<std::int64_t>(runs.size());
+  if (count <= batch) {
+    std::vector<std::int32_t> starts;
+    for (const Run &one : runs) starts.push_back(static_cast<std::int32_t>(one.start));
+    if (std::any_of(starts.begin(), starts.end(), [](std::int32_t start) { return start > 0; }))
+      whole.options.kv_starts = starts.data();
+    run(whole, pool);
+    return;
+  }
+  in_parallel(count, pool.threads > 1 ? 1 : count, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) {
+      const Run &one = runs[i];
+      Call call = whole;
+      call.q += place_of(query, one, false);
+      call.k += place_of(key, one, true);
+      call.v += place_of(value, one, true);
+      call.out += place_of(out, one, false);
+      call.mask +=
+          place_of(*mask, one, false) + one.start * static_cast<std::ptrdiff_t>(mask->element_size());
+      if (lse) call.lse += place_of(*lse, one, false);
+      call.options.batch = 1;
+      call.options.q_len = one.queries;
+      call.options.kv_len = one.end - one.start;
+      run(call, {nullptr, nullptr, 1});
+    }
+  });
 }
 
 Attended flash_attention(const Tensor &query, const Tensor &key, const Tensor &value, double dropout_p,
@@ -147,7 +265,7 @@ Attended flash_attention(const Tensor &query, const Tensor &key, const Tensor &v
   static Counter counter("_scaled_dot_product_flash_attention_for_cpu");
   const Tensor *const given = mask && mask->defined() ? &*mask : nullptr;
   if (dropout_p == 0 && are_operands(query, key, value) && value.size(3) == query.size(3) &&
-      (!scale || *scale != 0) && (!given || is_mask(*given, query, key))) {
+      (!scale || *scale != 0) && (!given || (!is_causal && is_mask(*given, query, key)))) {
     counter.add();
     Tensor out = at::empty_like(query);
     const at::ScalarType type = query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
