@@ -316,6 +316,36 @@ if __name__ == "__main__":
 """
 
 
+RANK = """
+import torch, torch.distributed as dist
+import rapt.torch
+
+dist.init_process_group("gloo")
+torch.manual_seed(1)
+layer = torch.nn.Sequential(torch.nn.Linear(12, 8), torch.nn.GELU(), torch.nn.Linear(8, 3))
+one = torch.nn.parallel.DistributedDataParallel(layer)
+one(torch.arange(48.0).reshape(4, 12).sin() + dist.get_rank()).square().sum().backward()
+assert rapt.torch.report().replaced["gelu"] == 1
+with open(f"gradients{dist.get_rank()}", "w") as file:
+    print(rapt.torch.hash([p.grad for p in layer.parameters()]), file=file)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.skipif("RAPT_WHEEL" in os.environ, reason="rapt.pth is where Python reads it")
+@pytest.mark.parametrize("enabled", ["python"], indirect=True)
+def test_processes_of_torchrun(tmp_path: Path) -> None:
+    if not torch.distributed.is_available():
+        pytest.skip("this PyTorch has no torch.distributed")
+    (tmp_path / "rank.py").write_text(RANK)
+    environment = starting_with_rapt(tmp_path / "start", RAPT_TORCH="strict")
+    done = run_here(
+        ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "rank.py"], tmp_path, environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "gradients0").read_text() == (tmp_path / "gradients1").read_text()
+
+
 @pytest.mark.parametrize("enabled", ["python"], indirect=True)
 def test_distributed_data_parallel_adds_up_local_gradients(tmp_path: Path) -> None:
     import socket

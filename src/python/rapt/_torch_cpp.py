@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import byref, c_char_p, c_int64, c_size_t
 from pathlib import Path
@@ -112,8 +112,12 @@ def build() -> Path:
     return target
 
 
+_RELEASE = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, c_size_t)
+
+
 class _Loaded:
     library: Any = None
+    release: Any = None  # which C++ may call
 
 
 def is_built() -> bool:
@@ -128,7 +132,7 @@ def load() -> None:
     library.rapt_torch_start.restype = c_char_p
     library.rapt_torch_calls.restype = c_char_p
     library.rapt_torch_calls.argtypes = [c_size_t, ctypes.POINTER(c_int64)]
-    library.rapt_torch_set_pack_limit.argtypes = [c_int64]
+    library.rapt_torch_set_pack_limit.argtypes = [c_int64, _RELEASE]
     library.rapt_torch_packed_count.restype = c_int64
     _Loaded.library = library
 
@@ -157,9 +161,11 @@ def forget_calls() -> None:
         _Loaded.library.rapt_torch_forget_calls()
 
 
-def set_limit(limit: int | None) -> None:
+def set_limit(limit: int | None, release: Callable[[int, int], bool] | None) -> None:
+    """`release` gets the address and the length of weights that have been packed, and says whether it has given them back."""
     if _Loaded.library is not None:
-        _Loaded.library.rapt_torch_set_pack_limit(-1 if limit is None else limit)
+        _Loaded.release = _RELEASE(release) if release else ctypes.cast(0, _RELEASE)
+        _Loaded.library.rapt_torch_set_pack_limit(-1 if limit is None else limit, _Loaded.release)
 
 
 def clear_packed() -> None:

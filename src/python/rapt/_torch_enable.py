@@ -9,7 +9,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -319,7 +319,13 @@ def _set_ways(ways: tuple[bool, bool]) -> None:
     backends.mha.set_fastpath_enabled(ways[1])
 
 
-def enable(strict: bool = False, *, pack: bool = True, pack_limit: int | None = None, cpp: bool | None = None) -> None:
+def enable(
+    strict: bool = False,
+    *,
+    pack: bool | Literal["replace"] = True,
+    pack_limit: int | None = None,
+    cpp: bool | None = None,
+) -> None:
     """Lets rapt compute PyTorch's operators on the CPU, in the whole process, until as many calls of disable().
 
     Programs stay as they are: results then have the same bits on every CPU, for any number of threads, and of a sequence
@@ -329,6 +335,8 @@ def enable(strict: bool = False, *, pack: bool = True, pack_limit: int | None = 
     Without gradients, weights are packed when they are met a second time, as a copy of their size that makes small batches
     faster. pack_limit is the most bytes of such copies, and pack=False makes none. Bits are the same. Weights that change are
     packed again: in place, by an optimizer, or through `data`, where one of 64 numbers from all over them has changed.
+    pack="replace" keeps one copy in memory where weights are a mapped file, as those of safetensors are: the packed one. What
+    else reads the weights reads the file again. Writes through `data` are then not seen until clear_packed().
 
     The most frequent operators have kernels in C++ too, with the same bits and without Python's time per call, once
     `python -m rapt.torch --build` has compiled them for this PyTorch. cpp=True makes it a RuntimeError if they are not there,
@@ -345,10 +353,12 @@ def enable(strict: bool = False, *, pack: bool = True, pack_limit: int | None = 
     """
     if _torch_cpp.version() < (2, 9):
         raise RuntimeError(f"rapt.torch.enable() needs PyTorch 2.9 or later, and this is {torch.__version__}")
+    if pack not in (True, False, "replace"):
+        raise ValueError(f"pack is {pack!r}, not True, False or 'replace'")
     with _lock:
         with_cpp = _State.depth == 0 and _loads_cpp(cpp)
         _State.strict = bool(strict)
-        _torch_packed.set_limit(pack_limit if pack else 0)
+        _torch_packed.set_limit(pack_limit if pack else 0, pack == "replace")
         _State.depth += 1
         if _State.depth > 1:
             return
@@ -378,7 +388,11 @@ def disable() -> None:
 
 @contextlib.contextmanager
 def enabled(
-    strict: bool = False, *, pack: bool = True, pack_limit: int | None = None, cpp: bool | None = None
+    strict: bool = False,
+    *,
+    pack: bool | Literal["replace"] = True,
+    pack_limit: int | None = None,
+    cpp: bool | None = None,
 ) -> Iterator[None]:
     """enable() for a block. It is of the whole process, other threads included."""
     enable(strict, pack=pack, pack_limit=pack_limit, cpp=cpp)

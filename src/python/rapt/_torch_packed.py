@@ -1,7 +1,7 @@
 """Weights that PyTorch's programs multiply by again and again, packed for rapt.linear: on second sight, without gradients.
 
 A packed copy belongs to a place in memory, and is valid for one version of it. Writes through Tensor.data move no version, so
-that some numbers are compared too.
+that some numbers are compared too, unless they were given back to the system.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch.multiprocessing import reductions
 import rapt
 
 from . import _torch_cpp
+from ._torch_release import release
 
 _SMALLEST = 4096  # elements: smaller ones gain less than the search costs
 _SAMPLES = 8  # of rows, and of columns
@@ -27,18 +28,22 @@ _WeakStorage: Any = reductions.StorageWeakRef
 class _Seen:
     """Weights that were met: `packed` is None until the second time."""
 
-    __slots__ = ("storage", "version", "samples", "packed")
+    __slots__ = ("storage", "version", "samples", "packed", "is_released")
 
     def __init__(self, storage: Any, version: int, samples: bytes) -> None:
         self.storage, self.version, self.samples = storage, version, samples
         self.packed: rapt.PackedWeights | None = None
+        self.is_released = False
 
-    def is_of(self, version: int, samples: bytes) -> bool:
-        return self.version == version and self.samples == samples and not self.storage.expired()
+    def is_of(self, version: int, w: torch.Tensor) -> bool:
+        if self.version != version or self.storage.expired():
+            return False
+        return self.is_released or self.samples == _samples(w)
 
 
 _seen: dict[tuple[Any, ...], _Seen] = {}
 _limit: int | None = None  # bytes
+_releases = False
 
 
 def _samples(w: torch.Tensor) -> bytes:
@@ -82,25 +87,26 @@ def packed(b: torch.Tensor) -> rapt.PackedWeights | None:
     tensor: Any = w
     storage = tensor.untyped_storage()
     key = storage.data_ptr(), w.storage_offset(), w.shape, w.stride(), w.dtype
-    samples = _samples(w)
     with _lock:
         one = _seen.get(key)
-        if one is None or not one.is_of(version, samples):
+        if one is None or not one.is_of(version, w):
             if len(_seen) % 256 == 255:
                 _has_room(0)
-            _seen[key] = _Seen(_WeakStorage(storage), version, samples)
+            _seen[key] = _Seen(_WeakStorage(storage), version, _samples(w))
             return None
         if one.packed is None and (_limit is None or _has_room(w.numel() * w.element_size())):
             one.packed = rapt.pack_weights(w)
+            if _releases and (w.is_contiguous() or w.t().is_contiguous()):
+                one.is_released = release(w.data_ptr(), w.numel() * w.element_size())
         return one.packed
 
 
-def set_limit(limit: int | None) -> None:
-    """The most bytes of packed weights; None is no limit, and 0 packs nothing."""
-    global _limit
-    _torch_cpp.set_limit(limit)
+def set_limit(limit: int | None, releases: bool) -> None:
+    """The most bytes of packed weights; None is no limit, and 0 packs nothing. Whether their originals are given back."""
+    global _limit, _releases
+    _torch_cpp.set_limit(limit, release if releases else None)
     with _lock:
-        _limit = limit
+        _limit, _releases = limit, releases
         if not _has_room(0):
             _seen.clear()
 

@@ -23,12 +23,19 @@ struct Seen {
   c10::weak_intrusive_ptr<c10::StorageImpl> storage;
   std::uint32_t version;
   Samples samples;
-  Packed weights;  // null until the second time
+  Packed weights;    // null until the second time
+  bool is_released;  // the numbers are not to be read
 };
 
 std::mutex mutex;
 std::map<Key, Seen> seen;
 std::int64_t limit = -1;
+Release release = nullptr;
+
+bool is_dense(const Layout &of) {
+  return (of.input_stride == 1 && of.output_stride == of.inputs) ||
+         (of.output_stride == 1 && of.input_stride == of.outputs);
+}
 
 // Writes through Tensor.data move no version, so that some numbers are compared too.
 Samples samples_of(const Tensor &weights, const Layout &of) {
@@ -86,24 +93,29 @@ Packed packed(const Tensor &argument, const Layout &of) {
   const std::uint32_t version = argument.unsafeGetTensorImpl()->version_counter().current_version();
   const Key key{storage.data(),   argument.storage_offset(),  of.inputs, of.outputs, of.input_stride,
                 of.output_stride, int(argument.scalar_type())};
-  const Samples samples = samples_of(argument, of);
   const std::lock_guard<std::mutex> lock(mutex);
   if (limit == 0) return nullptr;
   const auto found = seen.find(key);
-  if (found == seen.end() || found->second.version != version || found->second.samples != samples ||
-      found->second.storage.expired()) {
+  if (found == seen.end() || found->second.version != version || found->second.storage.expired() ||
+      (!found->second.is_released && found->second.samples != samples_of(argument, of))) {
     if (seen.size() % 256 == 255) drop_expired();
     seen.insert_or_assign(key, Seen{c10::weak_intrusive_ptr<c10::StorageImpl>(storage.getWeakStorageImpl()),
-                                    version, samples, nullptr});
+                                    version, samples_of(argument, of), nullptr, false});
     return nullptr;
   }
-  if (!found->second.weights) found->second.weights = pack(argument, of);
-  return found->second.weights;
+  Seen &one = found->second;
+  if (!one.weights) {
+    one.weights = pack(argument, of);
+    if (one.weights && release && is_dense(of))
+      one.is_released = release(argument.const_data_ptr(), of.inputs * of.outputs * argument.element_size());
+  }
+  return one.weights;
 }
 
-void set_pack_limit(std::int64_t bytes) {
+void set_pack_limit(std::int64_t bytes, Release by) {
   const std::lock_guard<std::mutex> lock(mutex);
   limit = bytes;
+  release = by;
   drop_expired();
   if (limit >= 0 && bytes_in_use() > limit) seen.clear();
 }

@@ -29,8 +29,11 @@ struct Layout {
 // Of the weights in a kernel's argument: null where the matrix itself is to be read.
 Packed packed(const Tensor &argument, const Layout &of);
 
-// The most bytes of packed weights; -1 is no limit, and 0 packs nothing.
-void set_pack_limit(std::int64_t bytes);
+// Gives the memory of weights that have been packed back to the system, and says whether it has.
+using Release = bool (*)(const void *data, std::size_t bytes);
+
+// The most bytes of packed weights; -1 is no limit, and 0 packs nothing. `release` may be null.
+void set_pack_limit(std::int64_t bytes, Release release);
 
 void clear_packed();
 

@@ -108,7 +108,9 @@ EXPORTED void rapt_torch_forget_calls() {
   for (Counter *counter : counters()) counter->calls = 0;
 }
 
-EXPORTED void rapt_torch_set_pack_limit(std::int64_t bytes) { rapt_torch::set_pack_limit(bytes); }
+EXPORTED void rapt_torch_set_pack_limit(std::int64_t bytes, rapt_torch::Release release) {
+  rapt_torch::set_pack_limit(bytes, release);
+}
 
 EXPORTED void rapt_torch_clear_packed() { rapt_torch::clear_packed(); }
 
