@@ -13,8 +13,10 @@
 //   prefers_its_prefetcher   | f32 of one row, AVX2                 | in order, prefetched to L2 | a page of four groups in turn
 //                            | BF16 and I8 of one row, AVX-512      | in order, prefetched to L2 | 8 KiB of two blocks in turn
 //                            | 2 to 4 rows of a layer, AVX-512      | each line prefetched to L2 | one line of four
+//                            | f32 of many rows, AVX-512            | the next inputs to L1      | left to the CPU
 //   reads_in_order           | 1 to 8 rows of a layer, float types  | a group of 512 inputs by   | 8 KiB by each pass,
 //                            |                                      | each pass, the next to L2  | the next to L1
+//                            | f32 of many rows, AVX-512            | the next inputs to L1      | left to the CPU
 //                            | f32 of one or two queries a head,    | 32 keys at a time, two     | 16 at a time, the
 //                            | keys and values over 48 MB, AVX-512  | runs of 16 ahead and pages | next 16 to L1
 //

@@ -139,7 +139,22 @@ struct ChainTiles : TileTraits {
       batch sum[rows][all];
       unroll_pairs<rows, all>([&](std::size_t r, std::size_t j) RAPT_INNER { sum[r][j] = batch(A(0)); });
       PassOfPrefetch<> prefetch(fetch, inputs);
-      add_columns<Weights>(tile, v, 0, inputs, sum, [&](std::size_t k) RAPT_INNER { prefetch.step(k); });
+      const auto step = [&](std::size_t k) RAPT_INNER { prefetch.step(k); };
+      // Each tile reads all weights of a group from L2: a line for every 3 cycles of products on AVX-512.
+      constexpr bool may_prefetch =
+          S::leaves_prefetches_to_cpu && rows == most_rows && !are_at_offsets<Weights>;
+      if (may_prefetch && fetch.to_l1) {
+        constexpr std::size_t bytes = block * sizeof(typename Weights::Element), ahead = 4 * bytes;
+        static_assert(!may_prefetch || vectors * S::width == block);
+        const char *line = reinterpret_cast<const char *>(tile.w) + ahead;
+        add_columns<Weights>(tile, v, 0, inputs, sum, [&](std::size_t k) RAPT_INNER {
+          step(k);
+          unroll<bytes / 64>([&](std::size_t i) RAPT_INNER { __builtin_prefetch(line + i * 64, 0, 3); });
+          line += bytes;
+        });
+      } else {
+        add_columns<Weights>(tile, v, 0, inputs, sum, step);
+      }
       unroll_pairs<rows, all>([&](std::size_t r, std::size_t j)
                                   RAPT_INNER { add_group(sum_at<rows>(tile, v, r, j), sum[r][j], first); });
     }

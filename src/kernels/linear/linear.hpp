@@ -112,6 +112,7 @@ class LinearLayer {
       A *sums = sums_;
       for (std::size_t n = task.first_output; n < end; n += block, sums += sums_length_) {
         Prefetch next = next_weights(task, n, k, passes);
+        next.to_l1 = Ways::prefetches_to_l1();
         add_group(task, row, n, 1, k, inputs_from(k), sums, next);
       }
     }

@@ -139,6 +139,12 @@ struct LinearWays {
   static constexpr bool prefetches(std::size_t rows) {
     return Tiles::prefetches_alone || rows > Tiles::most_rows;
   }
+  // Returns whether tiles of many rows prefetch the weights of the next inputs from L2 to L1. On Sapphire Rapids that gives
+  // 1.03 to 1.05 of the speed, for 2 to 8 inputs ahead. AVX2 gains nothing. To store a block's results while its sums are in
+  // L1 gave nothing more.
+  static bool prefetches_to_l1() {
+    return S::leaves_prefetches_to_cpu && !rapt_prefers_its_prefetcher() && !rapt_reads_in_order();
+  }
   // Returns the bytes from one prefetched line to the next. One line of four is enough where the CPU fetches the rest by
   // itself. On AVX2, or with more rows, it is slower.
   static std::size_t prefetched_every(std::size_t rows) {
