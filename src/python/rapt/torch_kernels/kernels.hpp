@@ -10,11 +10,13 @@
 #include <torch/csrc/stable/c/shim.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <exception>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "rapt/parallel.h"
 #include "rapt/rapt.h"
@@ -136,6 +138,31 @@ void in_parallel(std::int64_t count, std::int64_t grain, const Body &body) {
   };
   TORCH_CHECK(torch_parallel_for(0, count, grain, run, &call) == 0, "rapt: PyTorch's threads do not run");
   if (call.error) std::rethrow_exception(call.error);
+}
+
+// How many of PyTorch's threads pay for so many multiplications with an addition.
+std::int64_t threads_for(double work);
+
+// Calls run(first, last, workspace) on the tasks of a call, on so many threads. Each has an equal share of them, in order, as
+// PyTorch divides rows: what a thread has written is still in its cache when it reads that. Then it helps others. The threads
+// keep their workspaces: large memory that is freed goes back to the system, and comes back in pages.
+template <class Run>
+void in_tasks(std::size_t tasks, std::int64_t threads, std::size_t workspace_bytes, const Run &run) {
+  constexpr std::size_t most = 8;  // runs of a thread
+  const std::size_t shares = static_cast<std::size_t>(threads);
+  if (shares == 1) return check(run(std::size_t{0}, tasks, workspace(workspace_bytes)));
+  const std::size_t runs = std::min(tasks / shares + 1, most);
+  std::vector<std::atomic<std::size_t>> next(shares);
+  in_parallel(threads, 1, [&](std::int64_t own, std::int64_t) {
+    for (std::size_t i = 0; i < shares; ++i) {
+      const std::size_t share = (static_cast<std::size_t>(own) + i) % shares;
+      for (std::size_t r; (r = next[share].fetch_add(1, std::memory_order_relaxed)) < runs;) {
+        const std::size_t first = share * runs + r, all = shares * runs;
+        if (tasks * first / all < tasks * (first + 1) / all)
+          check(run(tasks * first / all, tasks * (first + 1) / all, workspace(workspace_bytes)));
+      }
+    }
+  });
 }
 
 // Parts of the table of operators.

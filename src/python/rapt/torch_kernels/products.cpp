@@ -50,15 +50,19 @@ Tensor product(const Tensor &x, rapt_linear_options options, const Tensor &w, co
     options.w_strides = {0, 0};
     data = weights->data.get();
   }
-  const rapt_pool pool = pool_for(double(options.rows) * double(of.inputs) * double(of.outputs));
-  if (pool.threads > 1) {
-    const rapt_linear_work work{x.const_data_ptr(), data, y.mutable_data_ptr(), &options};
-    check(rapt_parallel_linear(&work, 1, &pool));
-  } else {
-    std::size_t bytes = 0;
-    check(rapt_linear_workspace(&options, &bytes));
-    check(rapt_linear(x.const_data_ptr(), data, y.mutable_data_ptr(), &options, workspace(bytes), bytes));
+  const void *const from = x.const_data_ptr();
+  void *const to = y.mutable_data_ptr();
+  std::size_t bytes = 0, tasks = 0;
+  check(rapt_linear_workspace(&options, &bytes));
+  const std::int64_t threads = threads_for(double(options.rows) * double(of.inputs) * double(of.outputs));
+  if (threads == 1) {
+    check(rapt_linear(from, data, to, &options, workspace(bytes), bytes));
+    return y;
   }
+  check(rapt_linear_tasks(&options, &tasks));
+  in_tasks(tasks, threads, bytes, [&](std::size_t first, std::size_t last, void *memory) {
+    return rapt_linear_run(from, data, to, &options, first, last, memory, bytes);
+  });
   return y;
 }
 
@@ -111,16 +115,15 @@ Tensor bmm(const Tensor &a, const Tensor &b) {
     batch.x_strides[0] = a.stride(0);
     batch.w_strides[0] = b.stride(0);
     batch.y_strides[0] = y.stride(0);
-    const rapt_pool pool = pool_for(double(a.numel()) * double(b.size(2)));
-    if (pool.threads > 1) {
-      check(rapt_parallel_linear_batch(a.const_data_ptr(), b.const_data_ptr(), y.mutable_data_ptr(), &options,
-                                       &batch, &pool));
-    } else {
-      std::size_t bytes = 0;
-      check(rapt_linear_batch_workspace(&options, &batch, &bytes));
-      check(rapt_linear_batch(a.const_data_ptr(), b.const_data_ptr(), y.mutable_data_ptr(), &options, &batch,
-                              workspace(bytes), bytes));
-    }
+    const void *const from = a.const_data_ptr(), *const by = b.const_data_ptr();
+    void *const to = y.mutable_data_ptr();
+    std::size_t bytes = 0, tasks = 0;
+    check(rapt_linear_batch_workspace(&options, &batch, &bytes));
+    check(rapt_linear_batch_tasks(&options, &batch, &tasks));
+    const std::int64_t threads = threads_for(double(a.numel()) * double(b.size(2)));
+    in_tasks(tasks, threads, bytes, [&](std::size_t first, std::size_t last, void *memory) {
+      return rapt_linear_batch_run(from, by, to, &options, &batch, first, last, memory, bytes);
+    });
     return y;
   }
   static const InPython<Tensor(const Tensor &, const Tensor &)> in_python("bmm");

@@ -39,11 +39,12 @@ Counter::Counter(const char *of) : name(of) {
   counters().push_back(this);
 }
 
-rapt_pool pool_for(double work) {
+std::int64_t threads_for(double work) {
   constexpr double pays = 1 << 18;
-  const bool is_alone = work < pays || at::in_parallel_region();
-  return {in_torch, nullptr, is_alone ? std::size_t{1} : static_cast<std::size_t>(at::get_num_threads())};
+  return work < pays || at::in_parallel_region() ? 1 : at::get_num_threads();
 }
+
+rapt_pool pool_for(double work) { return {in_torch, nullptr, static_cast<std::size_t>(threads_for(work))}; }
 
 void *workspace(std::size_t bytes) {
   thread_local std::unique_ptr<void, Free> memory;
