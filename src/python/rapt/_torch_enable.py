@@ -16,6 +16,7 @@ import torch
 from . import _torch_cpp, _torch_packed
 from ._torch_compile import watch_inductor
 from ._torch_exact import EXACT
+from ._torch_shapes import COMPOSITE
 from ._torch_table import TYPES, Exact, NotReplaced
 
 _lock = threading.RLock()
@@ -234,8 +235,6 @@ def _put_behind_cpp(own: dict[str, Callable[..., Any]]) -> None:
 
 def _keys(name: str) -> tuple[str, ...]:
     """Where a kernel stands. Those that call other operators have the gradients of these."""
-    from ._torch_shapes import COMPOSITE
-
     return ("CPU", "AutogradCPU") if name in COMPOSITE else ("CPU",)
 
 
@@ -249,8 +248,8 @@ def _install(library: Any, with_cpp: bool) -> bool:
         _torch_optimizers,
         _torch_random,
         _torch_resize,
+        _torch_sdpa,
     )
-    from ._torch_shapes import COMPOSITE
     from ._torch_table import IN_PLACE, KERNELS, OUT, WHEN
 
     keys = _torch_c.DispatchKeySet(_torch_c.DispatchKey.CPU)

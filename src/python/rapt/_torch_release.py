@@ -6,9 +6,8 @@ import ctypes
 import mmap
 from pathlib import Path
 
-_MADV_PAGEOUT = (
-    21  # of Linux 5.4: pages leave memory, and are read again from the file. Changed ones stay, or go to swap.
-)
+# Of Linux 5.4: pages leave memory, and are read again from the file. Changed ones stay, or go to swap.
+_MADV_PAGEOUT = 21
 
 
 def _is_in_mapped_file(begin: int, end: int) -> bool:
