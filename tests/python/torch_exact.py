@@ -56,6 +56,8 @@ OF_ELEMENTS: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "hardswish_backward": lambda x, y: torch.ops.aten.hardswish_backward(y, x),
     "_prelu_kernel_backward": lambda x, y: torch.stack(torch.ops.aten._prelu_kernel_backward(y, x, x * 0 + 0.3), 1),
     "hardshrink": lambda x, y: F.hardshrink(x),
+    "hardshrink_backward": lambda x, y: torch.ops.aten.hardshrink_backward(y, x, 0.3),
+    "softshrink_backward": lambda x, y: torch.ops.aten.softshrink_backward(y, x, 0.3),
     "_prelu_kernel": lambda x, y: torch.ops.aten._prelu_kernel(x, y),
     "threshold": lambda x, y: F.threshold(x, 0.1, 2),
     "threshold_backward": lambda x, y: torch.ops.aten.threshold_backward(y, x, 0.1),
@@ -89,6 +91,14 @@ def slope_of(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]
     return of
 
 
+def row(x: Tensor) -> Tensor:
+    return x.flatten(2)
+
+
+def cube(x: Tensor) -> Tensor:
+    return x[:, None]
+
+
 def classes(x: Tensor, count: int) -> Tensor:
     return torch.arange(x.numel() // count) % count
 
@@ -120,6 +130,17 @@ OF_ROWS: dict[str, Callable[[Tensor], Any]] = {
     "upsample_nearest2d_backward": slope_of(lambda x: F.interpolate(x, scale_factor=2)),
     "reflection_pad2d_backward": slope_of(lambda x: F.pad(x, (1, 2, 3, 1), mode="reflect")),
     "replication_pad2d_backward": slope_of(lambda x: F.pad(x, (1, 2, 3, 1), mode="replicate")),
+    "adaptive_max_pool2d_backward": slope_of(lambda x: F.adaptive_max_pool2d(x, 3)),
+    "adaptive_max_pool3d_backward": slope_of(lambda x: F.adaptive_max_pool3d(cube(x), 3)),
+    "upsample_nearest1d_backward": slope_of(lambda x: F.interpolate(row(x), scale_factor=3)),
+    "upsample_nearest3d_backward": slope_of(lambda x: F.interpolate(cube(x), scale_factor=2)),
+    "_upsample_nearest_exact1d_backward": slope_of(lambda x: F.interpolate(row(x), 600, mode="nearest-exact")),
+    "_upsample_nearest_exact2d_backward": slope_of(lambda x: F.interpolate(x, 25, mode="nearest-exact")),
+    "_upsample_nearest_exact3d_backward": slope_of(lambda x: F.interpolate(cube(x), 25, mode="nearest-exact")),
+    "reflection_pad1d_backward": slope_of(lambda x: F.pad(row(x), (3, 2), mode="reflect")),
+    "reflection_pad3d_backward": slope_of(lambda x: F.pad(cube(x), (1, 2, 3, 1, 1, 2), mode="reflect")),
+    "replication_pad1d_backward": slope_of(lambda x: F.pad(row(x), (3, 2), mode="replicate")),
+    "replication_pad3d_backward": slope_of(lambda x: F.pad(cube(x), (1, 2, 3, 1, 1, 2), mode="replicate")),
     "col2im": slope_of(lambda x: F.unfold(x, 3)),
     "pixel_shuffle": lambda x: F.pixel_shuffle(x.view(len(x), 4, 2, -1), 2),
 }

@@ -241,6 +241,8 @@ def _keys(name: str) -> tuple[str, ...]:
 def _install(library: Any, with_cpp: bool) -> bool:
     """Whether the kernels in C++ are there: `with_cpp`, and this PyTorch has their operators."""
     from . import (  # noqa: F401
+        _torch_elements,
+        _torch_grid,
         _torch_index,
         _torch_kernels,
         _torch_losses,

@@ -16,7 +16,10 @@ ARITHMETIC = frozenset(
     max_pool2d_with_indices_backward max_pool3d_with_indices_backward avg_pool2d_backward avg_pool3d_backward
     _adaptive_avg_pool2d_backward adaptive_avg_pool3d_backward upsample_nearest2d_backward reflection_pad2d_backward
     replication_pad2d_backward col2im pixel_shuffle index_add scatter_add embedding_dense_backward rand bernoulli
-    native_dropout
+    native_dropout hardshrink_backward softshrink_backward adaptive_max_pool2d_backward adaptive_max_pool3d_backward
+    upsample_nearest1d_backward upsample_nearest3d_backward _upsample_nearest_exact1d_backward
+    _upsample_nearest_exact2d_backward _upsample_nearest_exact3d_backward reflection_pad1d_backward
+    reflection_pad3d_backward replication_pad1d_backward replication_pad3d_backward
     """.split()
 )
 
@@ -37,6 +40,10 @@ MOVES = frozenset(
     scatter nll_loss_backward nll_loss2d_backward rand_like random randint randperm uniform
     multinomial native_dropout_backward _foreach _embedding_bag_backward _fused_sdp_choice is_same_size is_set_to
     _nested_tensor_size record_stream replication_pad1d replication_pad3d reflection_pad3d upsample_nearest1d
+    median nanmedian mode _cummax_helper _cummin_helper put unique_consecutive unique_dim_consecutive _unique
+    nonzero_static native_channel_shuffle gcd lcm nextafter adaptive_max_pool2d adaptive_max_pool3d max_unpool2d max_unpool3d
+    bitwise_left_shift bitwise_right_shift __lshift__ __rshift__ __ilshift__ __irshift__ lu_unpack _assert_async
+    _functional_assert_async
     upsample_nearest3d _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d
     """.split()
 )

@@ -30,9 +30,9 @@ def _linear(place: Tensor, length: int) -> _Taps:
     return [index, (index + 1).clamp(max=length - 1)], [1 - share, share]
 
 
-def _cubic(place: Tensor, length: int) -> _Taps:
-    first, a = place.floor(), -0.75
-    t = place - first
+def cubic_factors(t: Tensor) -> list[Tensor]:
+    """Of the elements at -1, 0, 1 and 2, at the distance t from that at 0."""
+    a = -0.75
 
     def near(x: Tensor) -> Tensor:
         return ((a + 2) * x - (a + 3)) * x * x + 1
@@ -40,8 +40,12 @@ def _cubic(place: Tensor, length: int) -> _Taps:
     def far(x: Tensor) -> Tensor:
         return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
-    factors = [far(t + 1), near(t), near(1 - t), far(2 - t)]
-    return [(first.to(torch.int64) + i).clamp(0, length - 1) for i in (-1, 0, 1, 2)], factors
+    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+
+
+def _cubic(place: Tensor, length: int) -> _Taps:
+    first = place.floor()
+    return [(first.to(torch.int64) + i).clamp(0, length - 1) for i in (-1, 0, 1, 2)], cubic_factors(place - first)
 
 
 def _beside(factor: Tensor, x: Tensor, dim: int) -> Tensor:

@@ -83,3 +83,13 @@ def mapped(function: Callable[..., Any], x: Tensor, *operands: Any) -> Tensor:
     if out.numel():
         function(x, *operands, out=out)
     return out
+
+
+def of_contiguous(function: Callable[..., Any], x: Tensor, *operands: Tensor) -> Tensor:
+    """For functions of contiguous arrays."""
+    out = torch.empty_like(x)
+    if out.is_contiguous():
+        function(x.contiguous(), *(y.contiguous() for y in operands), out=out)
+    else:
+        out.copy_(function(x.contiguous(), *(y.contiguous() for y in operands)))
+    return out
