@@ -71,14 +71,23 @@ def _attention_options(
         options["query_scales"] = 0.0  # the library's scale of 0 is its default
     elif scale is not None:
         options["scale"] = scale
-    if query.dtype == torch.bfloat16:
-        options["arithmetic"] = "f32"  # the log-sum-exp of products in bf16 is too coarse for gradients
     if mask is not None:
         first = _first_keys(mask, key.shape[2])
         if first is not None:
             options["kv_starts"] = first.expand(query.shape[0])
         options["mask" if mask.dtype == torch.bool else "bias"] = mask
     return options
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, out: Tensor, count: int, options: dict[str, Any]) -> Tensor:
+    """Into out. Returns the log-sum-exp."""
+    tensors = query, key, value
+    if query.dtype != torch.bfloat16:
+        return torch.as_tensor(rapt.attention(*tensors, out=out, return_lse=True, threads=count, **options)[1])
+    # That of products in bf16 is too coarse for gradients.
+    lse = rapt.attention(*tensors, out=out, return_lse=True, threads=count, arithmetic="f32", **options)[1]
+    rapt.attention(*tensors, out=out, threads=count, **options)
+    return torch.as_tensor(lse)
 
 
 def _attend_in_runs(
@@ -98,8 +107,7 @@ def _attend_in_runs(
         tensors = query[one, :, run.queries], key[one, :, run.keys], value[one, :, run.keys]
         options = _attention_options(*tensors[:2], False, None, scale)
         options["mask" if mask.dtype == torch.bool else "bias"] = rows
-        made = rapt.attention(*tensors, out=out[one, :, run.queries], return_lse=True, **options)
-        lse[one, :, run.queries] = made[1]
+        lse[one, :, run.queries] = _attend(*tensors, out[one, :, run.queries], 1, options)
 
 
 @kernel("_scaled_dot_product_flash_attention_for_cpu")
@@ -131,7 +139,7 @@ def flash_attention(
         if runs:
             _attend_in_runs(query, key, value, attn_mask, scale, runs, made, lse)
         else:
-            lse.copy_(rapt.attention(query, key, value, out=made, return_lse=True, threads=count, **options)[1])
+            lse.copy_(_attend(query, key, value, made, count, options))
         if made is not out:
             out.copy_(made)
     else:
@@ -156,6 +164,8 @@ def flash_attention_backward(
     if dropout_p != 0 or not out.numel() or not key.shape[2]:
         raise NotReplaced
     options = _attention_options(query, key, is_causal, attn_mask, scale)
+    if query.dtype == torch.bfloat16:
+        options["arithmetic"] = "f32"
     made = rapt.attention_backward(
         query, key, value, out, dout, lse.contiguous(), bias_gradient=False, threads=threads(), **options
     )

@@ -176,8 +176,6 @@ Call call_of(const Tensor &query, const Tensor &key, const Tensor &value, bool i
             RAPT_ATTENTION_OPTIONS_INIT};
   rapt_attention_options &options = call.options;
   options.q_type = type_of(query);
-  // The log-sum-exp of products in bf16 is too coarse for gradients, and results are the same with gradients and without.
-  if (options.q_type == RAPT_BF16) options.arithmetic = RAPT_ARITHMETIC_F32;
   options.batch = query.size(0);
   options.q_heads = query.size(1);
   options.kv_heads = key.size(1);
@@ -208,13 +206,24 @@ void run(const Call &call, const rapt_pool &pool) {
   } else {
     options.bias = call.mask;
   }
-  if (pool.threads > 1) {
-    check(rapt_parallel_attention(call.q, call.k, call.v, call.out, &options, &pool));
-  } else {
-    std::size_t bytes = 0;
-    check(rapt_attention_workspace(&options, &bytes));
-    check(rapt_attention(call.q, call.k, call.v, call.out, &options, workspace(bytes), bytes));
+  const auto compute = [&] {
+    if (pool.threads > 1) {
+      check(rapt_parallel_attention(call.q, call.k, call.v, call.out, &options, &pool));
+    } else {
+      std::size_t bytes = 0;
+      check(rapt_attention_workspace(&options, &bytes));
+      check(rapt_attention(call.q, call.k, call.v, call.out, &options, workspace(bytes), bytes));
+    }
+  };
+  if (options.q_type == RAPT_BF16 && call.lse) {
+    // The log-sum-exp of products in bf16 is too coarse for gradients. Results are the same with it and without.
+    options.arithmetic = RAPT_ARITHMETIC_F32;
+    compute();
+    options.arithmetic = RAPT_ARITHMETIC_DEFAULT;
+    options.lse = nullptr;
+    options.lse_strides = {};
   }
+  compute();
 }
 
 // Where the first element is of a run's queries, or with `of_keys` of its keys.
