@@ -84,6 +84,28 @@ def test_modules_of_compilers_may_be_imported_later(first: str, tmp_path: Path) 
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
+def test_who_watches_operators_sees_those_of_pytorch() -> None:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Names(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    block, x, seen = Block(), tokens(), []
+    mask = torch.ones(3, 1, 7, 7, dtype=torch.bool).tril()
+    for _ in range(2):
+        names: list[str] = []
+        for gradients in (False, True):
+            with torch.set_grad_enabled(gradients), Names():
+                y = block(x)
+                F.scaled_dot_product_attention(x[:, None], x[:, None], y[:, None], mask)
+        seen.append(names)
+        rapt.torch.disable()
+    rapt.torch.enable(strict=True)  # the fixture takes it back
+    assert seen[0] == seen[1]
+
+
 def test_inductor_is_named() -> None:
     torch._dynamo.reset()
     with pytest.raises(Exception, match="inductor compiles loops of its own"):

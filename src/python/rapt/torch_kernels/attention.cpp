@@ -318,12 +318,12 @@ Tensor attention(const Tensor &query, const Tensor &key, const Tensor &value, co
 }
 
 // PyTorch's gradients are those of the attention that it makes of the call.
-Tensor attention_with_history(const Tensor &query, const Tensor &key, const Tensor &value, const Mask &mask,
-                              double dropout_p, bool is_causal, std::optional<double> scale,
-                              bool enable_gqa) {
-  if (has_history(query) || has_history(key) || has_history(value) || has_history(mask)) {
+Tensor attention_above(const Tensor &query, const Tensor &key, const Tensor &value, const Mask &mask,
+                       double dropout_p, bool is_causal, std::optional<double> scale, bool enable_gqa) {
+  if (are_operators_watched() || needs_parts(query) || needs_parts(key) || needs_parts(value) ||
+      needs_parts(mask)) {
     const Tensor *const given = mask && mask->defined() ? &*mask : nullptr;
-    if (!has_history(mask) && value.size(-1) == query.size(-1) &&
+    if (!needs_parts(mask) && value.size(-1) == query.size(-1) &&
         is_one_attention(query, key, value, given, dropout_p, is_causal, scale, enable_gqa))
       return at::native::scaled_dot_product_attention(query, key, value, mask, dropout_p, is_causal, scale,
                                                       enable_gqa);
@@ -341,8 +341,8 @@ void add_attention(torch::Library &library) {
   library.impl("scaled_dot_product_attention", TORCH_FN(attention));
 }
 
-void add_attention_with_history(torch::Library &library) {
-  library.impl("scaled_dot_product_attention", TORCH_FN(attention_with_history));
+void add_attention_above(torch::Library &library) {
+  library.impl("scaled_dot_product_attention", TORCH_FN(attention_above));
 }
 
 }  // namespace rapt_torch

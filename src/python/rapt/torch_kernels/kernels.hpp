@@ -73,12 +73,18 @@ class BelowAutograd<Result(Arguments...)> {
   c10::TypedOperatorHandle<Result(Arguments...)> operator_;
 };
 
-// Whether a result of x belongs to a graph of gradients, or has a tangent of forward differentiation.
-inline bool has_history(const Tensor &x) {
-  return (x.requires_grad() && at::GradMode::is_enabled()) || x._fw_grad(0).defined();
+// Whether PyTorch makes the parts of an operator itself: for a graph of gradients, a tangent of forward differentiation, or a
+// program that watches operators.
+inline bool needs_parts(const Tensor &x) {
+  return (x.requires_grad() && at::GradMode::is_enabled()) || x._fw_grad(0).defined() ||
+         x.key_set().has(c10::DispatchKey::Python);
 }
 
-inline bool has_history(const std::optional<Tensor> &x) { return x && x->defined() && has_history(*x); }
+inline bool needs_parts(const std::optional<Tensor> &x) { return x && x->defined() && needs_parts(*x); }
+
+inline bool are_operators_watched() {
+  return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Python);
+}
 
 // 0: rapt lacks the type.
 inline rapt_type type_of(const Tensor &x) {
@@ -170,8 +176,8 @@ void add_attention(torch::Library &library);
 void add_elements(torch::Library &library);
 void add_products(torch::Library &library);
 void add_rows(torch::Library &library);
-// Of operators that PyTorch makes of others.
-void add_attention_with_history(torch::Library &library);
-void add_products_with_history(torch::Library &library);
+// Of operators that PyTorch makes of others, above its gradients.
+void add_attention_above(torch::Library &library);
+void add_products_above(torch::Library &library);
 
 }  // namespace rapt_torch

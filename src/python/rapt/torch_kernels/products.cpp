@@ -157,10 +157,11 @@ Tensor linear(const Tensor &x, const Tensor &w, const std::optional<Tensor> &bia
 }
 
 // PyTorch's gradients are those of the products that it makes of the call.
-Tensor linear_with_history(const Tensor &x, const Tensor &w, const std::optional<Tensor> &bias) {
+Tensor linear_above(const Tensor &x, const Tensor &w, const std::optional<Tensor> &bias) {
   static const BelowAutograd<OfLinear> below("linear");
-  return has_history(x) || has_history(w) || has_history(bias) ? at::native::linear(x, w, bias)
-                                                               : below(x, w, bias);
+  return are_operators_watched() || needs_parts(x) || needs_parts(w) || needs_parts(bias)
+             ? at::native::linear(x, w, bias)
+             : below(x, w, bias);
 }
 
 }  // namespace
@@ -172,8 +173,6 @@ void add_products(torch::Library &library) {
   library.impl("bmm", TORCH_FN(bmm));
 }
 
-void add_products_with_history(torch::Library &library) {
-  library.impl("linear", TORCH_FN(linear_with_history));
-}
+void add_products_above(torch::Library &library) { library.impl("linear", TORCH_FN(linear_above)); }
 
 }  // namespace rapt_torch

@@ -19,7 +19,7 @@ std::vector<Counter *> &counters() {
 }
 
 std::mutex counters_mutex;
-std::unique_ptr<torch::Library> library, library_with_history;
+std::unique_ptr<torch::Library> library, library_above;
 std::string error;
 
 struct Silent final : c10::WarningHandler {
@@ -75,13 +75,13 @@ EXPORTED const char *rapt_torch_start() {
     add_elements(*library);
     add_products(*library);
     add_rows(*library);
-    library_with_history = std::make_unique<torch::Library>(
-        torch::Library::IMPL, "aten", c10::DispatchKey::AutogradCPU, __FILE__, __LINE__);
-    add_attention_with_history(*library_with_history);
-    add_products_with_history(*library_with_history);
+    library_above = std::make_unique<torch::Library>(torch::Library::IMPL, "aten",
+                                                     c10::DispatchKey::AutogradCPU, __FILE__, __LINE__);
+    add_attention_above(*library_above);
+    add_products_above(*library_above);
     return nullptr;
   } catch (const std::exception &reason) {
-    library_with_history.reset();
+    library_above.reset();
     library.reset();
     error = reason.what();
     return error.c_str();
@@ -89,7 +89,7 @@ EXPORTED const char *rapt_torch_start() {
 }
 
 EXPORTED void rapt_torch_stop() {
-  rapt_torch::library_with_history.reset();
+  rapt_torch::library_above.reset();
   rapt_torch::library.reset();
   rapt_torch::clear_packed();
 }
