@@ -84,6 +84,31 @@ def test_modules_of_compilers_may_be_imported_later(first: str, tmp_path: Path) 
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
+def test_sizes_may_be_symbols() -> None:
+    block = Block()
+    torch._dynamo.reset()
+    compiled = torch.compile(block, backend="rapt", dynamic=True)
+    for gradients in (True, False):
+        with torch.set_grad_enabled(gradients):
+            for batch in (3, 2, 5):
+                assert torch.equal(compiled(tokens(batch)), block(tokens(batch)))
+    with torch.no_grad():
+        sizes = {"x": {0: torch.export.Dim("batch", min=2, max=9)}}
+        exported = torch.export.export(block, (tokens(),), dynamic_shapes=sizes).module()
+        assert torch.equal(exported(tokens(5)), block(tokens(5)))
+
+        def of_other_values(q: Any, mask: Any) -> Any:
+            return F.scaled_dot_product_attention(q, q, q[..., :5], mask)
+
+        torch._dynamo.reset()
+        compiled = torch.compile(of_other_values, backend="rapt", dynamic=True)
+        for length in (7, 9, 12):
+            q = torch.from_numpy(rapt.random_normal((2, 3, length, 8), seed=length))
+            mask = torch.ones(length, length, dtype=torch.bool).tril()
+            assert torch.equal(compiled(q, mask), of_other_values(q, mask))
+    torch._dynamo.reset()
+
+
 def test_who_watches_operators_sees_those_of_pytorch() -> None:
     from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -317,13 +317,17 @@ Tensor attention(const Tensor &query, const Tensor &key, const Tensor &value, co
   return in_python(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa);
 }
 
+// Compilers call operators with tensors whose sizes are symbols.
+bool has_sizes(const Tensor &x) { return !x.unsafeGetTensorImpl()->has_symbolic_sizes_strides(); }
+
 // PyTorch's gradients are those of the attention that it makes of the call.
 Tensor attention_above(const Tensor &query, const Tensor &key, const Tensor &value, const Mask &mask,
                        double dropout_p, bool is_causal, std::optional<double> scale, bool enable_gqa) {
   if (are_operators_watched() || needs_parts(query) || needs_parts(key) || needs_parts(value) ||
       needs_parts(mask)) {
     const Tensor *const given = mask && mask->defined() ? &*mask : nullptr;
-    if (!needs_parts(mask) && value.size(-1) == query.size(-1) &&
+    if (has_sizes(query) && has_sizes(key) && has_sizes(value) && (!given || has_sizes(*given)) &&
+        !needs_parts(mask) && value.size(-1) == query.size(-1) &&
         is_one_attention(query, key, value, given, dropout_p, is_causal, scale, enable_gqa))
       return at::native::scaled_dot_product_attention(query, key, value, mask, dropout_p, is_causal, scale,
                                                       enable_gqa);
