@@ -29,8 +29,8 @@ Tensor = torch.Tensor
 OF_FAKE = (torch.float32, torch.bfloat16)
 # Of results, relative and absolute.
 WIDTHS = {torch.float32: 3e-5, torch.float64: 1e-11, torch.bfloat16: 3e-2, torch.float16: 4e-3}
-# Random ones have a test of their own. Numbers that cancel, a long chain of roundings, or arguments that the first call changes keep
-# the others out.
+# Another test has random operators. The others have numbers that cancel, long chains of roundings, or arguments that
+# their first call changes.
 LEFT_OUT = {
     "cov", "matrix_exp", "nn.functional.batch_norm", "native_batch_norm", "native_layer_norm", "_native_batch_norm_legit",
     "nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.feature_alpha_dropout", "nn.functional.rrelu",

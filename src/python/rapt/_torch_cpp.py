@@ -29,8 +29,8 @@ SOURCES = _PACKAGE / "torch_kernels"
 OPERATORS = (
     frozenset(
         """
-    scaled_dot_product_attention _scaled_dot_product_flash_attention_for_cpu mm addmm bmm _softmax _log_softmax native_layer_norm sum.dim_IntList
-    mean.dim _softmax_backward_data _log_softmax_backward_data native_layer_norm_backward silu_backward tanh_backward
+    scaled_dot_product_attention _scaled_dot_product_flash_attention_for_cpu mm addmm bmm
+    _softmax _log_softmax native_layer_norm sum.dim_IntList mean.dim _softmax_backward_data _log_softmax_backward_data native_layer_norm_backward silu_backward tanh_backward
     sigmoid_backward gelu_backward addcmul_ addcdiv_ lerp_.Scalar gelu pow.Tensor_Scalar add.Tensor add_.Tensor sub.Tensor sub_.Tensor
     """.split()
     )
@@ -162,7 +162,7 @@ def forget_calls() -> None:
 
 
 def set_limit(limit: int | None, release: Callable[[int, int], bool] | None) -> None:
-    """`release` gets the address and the length of weights that have been packed, and says whether it has given them back."""
+    """`release` gets address and length of weights that have been packed. It says whether it has given them back."""
     if _Loaded.library is not None:
         _Loaded.release = _RELEASE(release) if release else ctypes.cast(0, _RELEASE)
         _Loaded.library.rapt_torch_set_pack_limit(-1 if limit is None else limit, _Loaded.release)

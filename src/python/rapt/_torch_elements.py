@@ -66,13 +66,19 @@ def elu_backward(dy: Tensor, alpha: float, scale: float, input_scale: float, is_
     return torch.empty_like(given).copy_(made)
 
 
-@kernel("logaddexp", "logaddexp.out")
-def logaddexp(x: Tensor, y: Tensor) -> Tensor:
-    """The larger one, and log1p of exp of the distance."""
-    a, b = promoted(x, y)
-    larger, smaller = torch.maximum(wide(a), wide(b)), torch.minimum(wide(a), wide(b))
-    made = larger + of(rapt.log1p, rapt.exp(smaller - larger))
-    return torch.where(larger.isinf() & (larger == smaller), larger, made).to(a.dtype)
+def _add_log_of_sum(name: str, exp: Callable[..., Any], scale: float) -> None:
+    """The larger one, and log1p of exp of the distance, times a factor for the base."""
+
+    @kernel(name, f"{name}.out")
+    def log_of_sum(x: Tensor, y: Tensor) -> Tensor:
+        a, b = promoted(x, y)
+        larger, smaller = torch.maximum(wide(a), wide(b)), torch.minimum(wide(a), wide(b))
+        made = larger + of(rapt.log1p, exp(smaller - larger)) * scale
+        return torch.where(larger.isinf() & (larger == smaller), larger, made).to(a.dtype)
+
+
+_add_log_of_sum("logaddexp", rapt.exp, 1)
+_add_log_of_sum("logaddexp2", rapt.exp2, 1 / math.log(2))
 
 
 @kernel("erfinv", "erfinv.out", "erfinv_")
@@ -169,14 +175,6 @@ def hypot(x: Tensor, y: Tensor) -> Tensor:
 def sinc(x: Tensor) -> Tensor:
     angle = wide(x) * math.pi
     return torch.empty_like(x).copy_(torch.where(x == 0, 1.0, of(rapt.sin, angle) / angle))
-
-
-@kernel("logaddexp2", "logaddexp2.out")
-def logaddexp2(x: Tensor, y: Tensor) -> Tensor:
-    a, b = promoted(x, y)
-    larger, smaller = torch.maximum(wide(a), wide(b)), torch.minimum(wide(a), wide(b))
-    made = larger + of(rapt.log1p, rapt.exp2(smaller - larger)) * (1 / math.log(2))
-    return torch.where(larger.isinf() & (larger == smaller), larger, made).to(a.dtype)
 
 
 @kernel("logspace.out")

@@ -16,21 +16,7 @@ import rapt
 
 from ._torch_elements import gelu
 from ._torch_packed import packed
-from ._torch_table import (
-    TYPES,
-    WHEN,
-    Exact,
-    NotReplaced,
-    Tensor,
-    kernel,
-    mapped,
-    of,
-    of_contiguous,
-    promoted,
-    threads,
-    wide,
-    with_forms,
-)
+from ._torch_table import TYPES, Exact, NotReplaced, Tensor, kernel, mapped, of, of_contiguous, threads, wide
 
 # ---- products
 
@@ -350,7 +336,7 @@ def softmax_backward(dy: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype) 
 def log_softmax_backward(dy: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
     if y.dim() == 0 or y.numel() == 0:
         return torch.zeros_like(y, dtype=input_dtype)
-    # rapt leaves an element of -inf out. PyTorch adds its dy to the sum, as here that of the lowest number: its e^y is 0 too.
+    # rapt leaves an element of -inf out. PyTorch adds its dy to the sum. So does rapt for -1e30, whose e^y is 0 too.
     finite = wide(y).clamp_min(-1e30)
     result: Tensor = rapt.log_softmax_backward(finite.movedim(dim, -1), wide(dy).movedim(dim, -1))
     return result.movedim(-1, dim).to(input_dtype).contiguous()

@@ -102,7 +102,7 @@ def packed(b: torch.Tensor) -> rapt.PackedWeights | None:
 
 
 def set_limit(limit: int | None, releases: bool) -> None:
-    """The most bytes of packed weights; None is no limit, and 0 packs nothing. Whether their originals are given back."""
+    """The most bytes of packed weights; None is no limit, 0 packs nothing. Whether originals are given back."""
     global _limit, _releases
     _torch_cpp.set_limit(limit, release if releases else None)
     with _lock:

@@ -25,7 +25,7 @@ def _is_in_mapped_file(begin: int, end: int) -> bool:
 
 
 def release(address: int, length: int) -> bool:
-    """Gives whole pages of the range back. False: it is no mapped file, and nothing happens. Its numbers stay what they are."""
+    """Gives whole pages of the range back, whose numbers stay. False: it is no mapped file, and nothing happens."""
     page = mmap.PAGESIZE
     begin, end = -(-address // page) * page, (address + length) // page * page
     if begin >= end or not _is_in_mapped_file(begin, end):

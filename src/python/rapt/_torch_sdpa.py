@@ -12,8 +12,8 @@ import rapt
 
 from ._torch_table import NotReplaced, Tensor, kernel, threads, wide
 
-# rapt sums keys in chunks of so many. Chunks begin at the first key that a query sees, so that neither left padding nor keys that a
-# window has left behind change a result, in the tensors or cut out of them.
+# rapt sums keys in chunks of so many. Chunks begin at the first key that a query sees. So neither left padding nor
+# keys that a window has left behind change a result, whether the tensors have them or not.
 _CHUNK = 512
 
 
@@ -34,7 +34,7 @@ def _seen(mask: Tensor, kv_len: int) -> Any:
 
 
 def _first_keys(mask: Tensor, kv_len: int) -> Tensor | None:
-    """The first key of each sequence that some query sees, if the first key of some sequence is seen by none: left padding."""
+    """The first key of each sequence that some query sees. None: each sequence has a query that sees its first key."""
     seen = _seen(mask, kv_len)
     if seen is None or seen[..., 0].any(1).all():
         return None

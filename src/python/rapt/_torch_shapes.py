@@ -43,7 +43,7 @@ def _has_kernel(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, 
 
 
 def _leading(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> tuple[int, ...] | None:
-    """The dimensions of the result before its last two. None: those of the tensors do not fit, for which PyTorch has an error."""
+    """The dimensions of the result before its last two. None: those of the tensors do not fit. PyTorch says so."""
     of_each = [tuple(x.shape[: -3 if enable_gqa else -2]) for x in (query, key, value)]
     broadcast: Any = torch.broadcast_shapes
     try:

@@ -99,8 +99,8 @@ class Visibility {
   const Number *data_;
 };
 
-// rapt sums keys in chunks of so many. Chunks begin at the first key that a query sees, so that neither left padding nor keys that
-// a window has left behind change a result, in the tensors or cut out of them.
+// rapt sums keys in chunks of so many. Chunks begin at the first key that a query sees. So neither left padding nor
+// keys that a window has left behind change a result, whether the tensors have them or not.
 constexpr std::int64_t chunk = 512;
 
 // One run for each sequence where its queries share the chunks; else several, of the queries that do.

@@ -106,7 +106,7 @@ rapt_status softmax_backward_rows(const void *y, const void *dy, void *dx, std::
                           : call(rapt_softmax_backward_f64, y, dy, dx, rows, cols);
 }
 
-// rapt leaves an element of -inf out. PyTorch adds its dy to the sum, as here that of the lowest number: its e^y is 0 too.
+// rapt leaves an element of -inf out. PyTorch adds its dy to the sum. So does rapt for -1e30, whose e^y is 0 too.
 template <class E>
 rapt_status call_of_finite(rapt_status (*function)(const E *, std::ptrdiff_t, const E *, std::ptrdiff_t, E *,
                                                    std::ptrdiff_t, std::size_t, std::size_t, E scale),
