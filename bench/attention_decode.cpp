@@ -72,6 +72,28 @@ void add_paged(Kernel<Attention<T>> &kernel, const AttentionShape &shape, std::s
              By::rapt_alone);
 }
 
+// Adds a call with a list of all keys, in runs of `run` keys that follow each other in the cache.
+template <class T>
+void add_listed(Kernel<Attention<T>> &kernel, const AttentionShape &shape, std::size_t run) {
+  const auto make = [shape, run] {
+    std::vector<std::int32_t> list;
+    for (const std::int32_t first : scattered_pages(shape.kv_len / run)) {
+      for (std::size_t i = 0; i < run; ++i) {
+        list.push_back(static_cast<std::int32_t>(static_cast<std::size_t>(first) * run + i));
+      }
+    }
+    return [shape, list = std::move(list), buffers = AttentionBuffers<T>(shape)](Attention<T>) {
+      rapt_attention_options options = attention_options<T>(shape);
+      options.key_lists = list.data();
+      options.key_list_strides = {RAPT_REPEAT, RAPT_REPEAT, RAPT_REPEAT};
+      options.cache_len = shape.kv_len;
+      buffers.attention(options);
+    };
+  };
+  const std::string size = decode_size(shape) + (shape.q_len > 1 ? fmt::format(":q{}", shape.q_len) : "");
+  kernel.add(size + ":list" + std::to_string(run), attention_work(shape, sizeof(T)), make, By::rapt_alone);
+}
+
 }  // namespace
 
 std::string decode_size(const AttentionShape &shape) {
@@ -118,6 +140,7 @@ void add_attention_decode(Kernel<Attention<T>> &kernel) {
         add_packed(kernel, shape);
         add_paged(kernel, shape, 16);
         add_paged(kernel, shape, 64);
+        for (const std::size_t run : Sizes{1, 64}) add_listed(kernel, shape, run);
       }
     }
   }

@@ -18,7 +18,12 @@ struct Kind {
 const Kind kinds[] = {
     {"attention",
      [](const KernelTraits &traits) { return traits.family == Family::attention; },
-     {{}, {.page_size = 16}, {.packed_keys = true}, {.tokens_outside = true}, {.kv_offsets = true}}},
+     {{},
+      {.page_size = 16},
+      {.packed_keys = true},
+      {.tokens_outside = true},
+      {.kv_offsets = true},
+      {.key_lists = 5}}},
     {"attention's gradient",
      [](const KernelTraits &traits) { return traits.is_attention_backward(); },
      {{}, {.fused = true}, {.tokens_outside = true}, {.q_offsets = true, .kv_offsets = true}}},

@@ -139,7 +139,7 @@ TEST_CASE_TEMPLATE("strides", T, float, double) {
 TEST_CASE_TEMPLATE("options that softmax has too", T, float, double) {
   expect_scale_and_softcap<Call<T>>(all);
   expect_causality<Call<T>>(all);
-  expect_option_sizes(all, &Call<T>::options, {456 /* 0.2 */, 472}, RAPT_BAD_OPTIONS_SIZE);
+  expect_option_sizes(all, &Call<T>::options, {456 /* 0.2 */, 552}, RAPT_BAD_OPTIONS_SIZE);
 }
 
 TEST_CASE_TEMPLATE("windows of any size", T, float, double) {
@@ -279,9 +279,98 @@ TEST_CASE_TEMPLATE("where padded sequences begin", T, float, double) {
   });
 }
 
+// A list of 40 keys for each of two sequences, in a cache of 40 tokens.
+TEST_CASE_TEMPLATE("lists of keys", T, float, double) {
+  static std::vector<std::int32_t> entries(16 * kv_len);
+  for (std::size_t i = 0; i < entries.size(); ++i) entries[i] = static_cast<std::int32_t>(i % kv_len) - 1;
+  static constexpr rapt_strides shared{kv_len, RAPT_REPEAT, RAPT_REPEAT}, negative{kv_len, -1, 1};
+  const auto set = [&](auto &o) {
+    o.key_lists = entries.data();
+    o.key_list_strides = shared;
+    o.cache_len = kv_len;
+  };
+  using O = rapt_attention_options;
+  struct Row {
+    const char *name;
+    rapt_status expected;
+    std::function<void(O &)> change;
+  };
+  static constexpr std::int32_t list_lengths[] = {40, 0,  1, 40, 0,  1, 40, 0, 1, 40, 0,
+                                                  1,  40, 0, 1,  40, 3, 3,  3, 3, 3,  3},
+                                too_long[] = {41, 41, 41, 41}, too_short[] = {-1, -1, -1, -1},
+                                starts[] = {0, 0};
+  for (
+      const Row &row : std::vector<Row>{
+          {"one list", RAPT_OK, [](O &) {}},
+          {"lists of queries", RAPT_OK, [](O &o) { o.queries_per_list = 1; }},
+          {"more queries than there are", RAPT_OK, [](O &o) { o.queries_per_list = SIZE_MAX; }},
+          {"lengths", RAPT_OK,
+           [](O &o) {
+             o.key_list_lengths = list_lengths, o.key_list_length_strides = {8, 4, 1}, o.queries_per_list = 1;
+           }},
+          {"lengths of all", RAPT_OK, [](O &o) { o.key_list_lengths = list_lengths; }},
+          {"causal", RAPT_OK, [](O &o) { o.causal = RAPT_CAUSAL_BOTTOM_RIGHT, o.window_left = 3; }},
+          {"causal, lists of queries", RAPT_BAD_QUERIES_PER_LIST,
+           [](O &o) { o.causal = RAPT_CAUSAL_BOTTOM_RIGHT, o.queries_per_list = 1; }},
+          {"windows, lists of queries", RAPT_BAD_QUERIES_PER_LIST,
+           [](O &o) { o.window_left = 3, o.queries_per_list = 2; }},
+          {"windows, lists of queries", RAPT_BAD_QUERIES_PER_LIST,
+           [](O &o) { o.window_right = 3, o.queries_per_list = 2; }},
+          {"chunks, lengths", RAPT_BAD_QUERIES_PER_LIST,
+           [](O &o) { o.window_chunk = 3, o.key_list_lengths = list_lengths; }},
+          {"slopes, lists of queries", RAPT_BAD_QUERIES_PER_LIST,
+           [](O &o) { o.alibi_slopes = numbers, o.queries_per_list = 2; }},
+          {"two kinds of lengths", RAPT_BAD_KEY_LIST_LENGTHS,
+           [](O &o) { o.key_list_lengths = list_lengths, o.kv_lengths = lengths; }},
+          {"no cache", RAPT_BAD_CACHE_LEN, [](O &o) { o.cache_len = 0; }},
+          {"a list too long", RAPT_BAD_KEY_LIST_LENGTHS,
+           [](O &o) {
+             o.key_list_lengths = too_long,
+             o.key_list_length_strides = {RAPT_REPEAT, RAPT_REPEAT, RAPT_REPEAT};
+           }},
+          {"a negative length", RAPT_BAD_KEY_LIST_LENGTHS,
+           [](O &o) {
+             o.key_list_lengths = too_short,
+             o.key_list_length_strides = {RAPT_REPEAT, RAPT_REPEAT, RAPT_REPEAT};
+           }},
+          {"strides", RAPT_BAD_KEY_LIST_STRIDES, [](O &o) { o.key_list_strides = negative; }},
+          {"strides of lengths", RAPT_BAD_KEY_LIST_STRIDES,
+           [](O &o) { o.key_list_length_strides = negative; }},
+          {"strides of lengths", RAPT_BAD_KEY_LIST_STRIDES,
+           [](O &o) { o.key_list_lengths = list_lengths, o.key_list_length_strides = negative; }},
+          {"offsets", RAPT_BAD_KEY_LISTS, [](O &o) { o.kv_offsets = offsets; }},
+          {"starts", RAPT_BAD_KEY_LISTS, [](O &o) { o.kv_starts = starts; }},
+          {"pages", RAPT_BAD_KEY_LISTS, [](O &o) { set_pages(o, 16); }},
+          {"packed keys", RAPT_BAD_KEY_LISTS, [](O &o) { o.packed_keys = 1; }}}) {
+    expect_status<Call<T>>(row.name, forwards, row.expected, [&](auto &call) {
+      set(call.options);
+      row.change(call.options);
+      call.fit_workspace();
+    });
+  }
+  expect_options<T>({
+      {"gradients", backwards, RAPT_BAD_KEY_LISTS, [&](auto &o) { set(o); }},
+      {"strides without lists", all, RAPT_BAD_KEY_LIST_STRIDES, [](auto &o) { o.key_list_strides = shared; }},
+      {"queries without lists", all, RAPT_BAD_QUERIES_PER_LIST, [](auto &o) { o.queries_per_list = 1; }},
+      {"lengths without lists", all, RAPT_BAD_KEY_LIST_LENGTHS,
+       [](auto &o) { o.key_list_lengths = list_lengths; }},
+      {"strides of lengths without lists", all, RAPT_BAD_KEY_LIST_STRIDES,
+       [](auto &o) { o.key_list_length_strides = shared; }},
+      {"a cache without lists", all, RAPT_BAD_CACHE_LEN, [](auto &o) { o.cache_len = 1; }},
+  });
+  for (const std::int32_t bad : {-2, INT32_MIN, static_cast<std::int32_t>(kv_len), INT32_MAX}) {
+    std::vector<std::int32_t> one_bad(2 * kv_len);
+    one_bad[kv_len - 1] = bad;
+    expect_status<Call<T>>("an entry", forwards & reads_inputs, RAPT_BAD_KEY_LISTS, [&](auto &call) {
+      set(call.options);
+      call.options.key_lists = one_bad.data();
+      call.fit_workspace();
+    });
+  }
+}
+
 TEST_CASE_TEMPLATE("pages and packed keys", T, float, double) {
-  for (const std::size_t bad : Sizes{0, 1, 8, 17, 24})
-    expect_options<T>({{"page_size", all, RAPT_BAD_PAGE_SIZE, [&](auto &o) { set_pages(o, bad); }}});
+  expect_options<T>({{"page_size", all, RAPT_BAD_PAGE_SIZE, [&](auto &o) { set_pages(o, 0); }}});
   // The gradient supports neither pages nor packed keys.
   expect_options<T>({
       {"no table", all, RAPT_BAD_PAGE_SIZE, [](auto &o) { o.page_size = 16; }},

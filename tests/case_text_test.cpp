@@ -132,7 +132,6 @@ TEST_CASE("what is not understood is named") {
                            "offset=99999,0,0",
                            "kv_heads=0",
                            "qk_dim=99999",
-                           "page_size=17",
                            "page_size=4112",
                            "batch=4097",
                            "sinks=1",

@@ -387,7 +387,8 @@ void check_forward(const AttentionProblem &p, Reached &reached) {
       reached.see(std::string("left padding with ") + word,
                   !p.a.kv_starts.empty() && layout.find(word) != std::string::npos);
     }
-    for (const char *word : {"q_offsets", "kv_offsets", "page_size", "packed_keys"}) {
+    for (const char *word : {"q_offsets", "kv_offsets", "page_size", "packed_keys", "key_lists",
+                             "queries_per_list", "key_list_lengths", "key_lists without tokens"}) {
       reached.see(word, layout.find(word) != std::string::npos);
     }
     reached.see("packed bytes of several groups", p.kv == RAPT_I8 && p.a.scale_group != 0 &&

@@ -150,7 +150,7 @@ enum rapt_status {
   RAPT_BAD_KV_LENGTHS,    /**< an entry of kv_lengths is negative or larger than kv_len */
   RAPT_BAD_OFFSETS,       /**< offsets decrease, exceed q_len or kv_len, or those of bags do not begin at 0 */
   RAPT_BAD_BLOCK_TABLE,   /**< a page number is negative, the table too narrow, or kv_offsets also set */
-  RAPT_BAD_PAGE_SIZE,     /**< page_size is not a multiple of 16, 0 with block_table, or set without it */
+  RAPT_BAD_PAGE_SIZE,     /**< page_size is 0 with block_table, or set without it */
   RAPT_BAD_PACKED_KEYS,   /**< packed_keys with kv_offsets, or with pages of no multiple of 64 keys */
   RAPT_BAD_PARTIALS,      /**< partials is null */
   RAPT_BAD_WORKSPACE,     /**< workspace is null, too small, or overlaps another array */
@@ -240,17 +240,22 @@ enum rapt_status {
   RAPT_BAD_Q_STRIDE,     /**< q_stride is smaller than a row */
   RAPT_BAD_OUT_STRIDE,   /**< out_stride is smaller than a row */
   RAPT_BAD_INDICES, /**< indices is null, or an index is below -1 or not below out_rows, or rows of bags */
-  RAPT_BAD_BATCH_STRIDE,   /**< a batch stride is smaller than a sequence or a problem */
-  RAPT_BAD_RESULT,         /**< result is not one of rapt_convolution_result */
-  RAPT_BAD_GROUPS,         /**< groups does not divide in_channels and out_channels */
-  RAPT_BAD_A,              /**< a is null */
-  RAPT_BAD_B,              /**< b is null */
-  RAPT_BAD_A_STRIDE,       /**< a_stride is smaller than a row */
-  RAPT_BAD_B_STRIDE,       /**< b_stride is smaller than a row */
-  RAPT_BAD_STATE_STRIDE,   /**< state_stride is smaller than a token */
-  RAPT_BAD_AXIS,           /**< axis is not below dims */
-  RAPT_BAD_TARGET,         /**< target is null, or an entry is neither a class nor ignore_index */
-  RAPT_BAD_LABEL_SMOOTHING /**< label_smoothing is not between 0 and 1 */
+  RAPT_BAD_BATCH_STRIDE,    /**< a batch stride is smaller than a sequence or a problem */
+  RAPT_BAD_RESULT,          /**< result is not one of rapt_convolution_result */
+  RAPT_BAD_GROUPS,          /**< groups does not divide in_channels and out_channels */
+  RAPT_BAD_A,               /**< a is null */
+  RAPT_BAD_B,               /**< b is null */
+  RAPT_BAD_A_STRIDE,        /**< a_stride is smaller than a row */
+  RAPT_BAD_B_STRIDE,        /**< b_stride is smaller than a row */
+  RAPT_BAD_STATE_STRIDE,    /**< state_stride is smaller than a token */
+  RAPT_BAD_AXIS,            /**< axis is not below dims */
+  RAPT_BAD_TARGET,          /**< target is null, or an entry is neither a class nor ignore_index */
+  RAPT_BAD_LABEL_SMOOTHING, /**< label_smoothing is not between 0 and 1 */
+  RAPT_BAD_KEY_LISTS, /**< an entry is below -1 or not below cache_len, or a field goes with no lists, or for gradients */
+  RAPT_BAD_KEY_LIST_STRIDES, /**< a stride of key_lists or of their lengths is 0 or negative, or set without them */
+  RAPT_BAD_KEY_LIST_LENGTHS, /**< a length is negative or above kv_len, or with kv_lengths, or without key_lists */
+  RAPT_BAD_QUERIES_PER_LIST, /**< several lists or list lengths with causality, windows or slopes, or without key_lists */
+  RAPT_BAD_CACHE_LEN /**< cache_len is 0 with key_lists of keys, or set without key_lists */
 };
 typedef enum rapt_status rapt_status;
 
@@ -1679,8 +1684,9 @@ typedef struct rapt_attention_options {
    * page. */
   const int32_t *block_table;
   size_t block_table_stride; /**< numbers of pages per sequence; 0: as many as kv_len needs */
-  size_t page_size;          /**< tokens of a page, a multiple of 16; only with block_table */
-  int packed_keys;           /**< not 0: k has the layout of rapt_attention_pack_keys, and no token stride */
+  size_t
+      page_size; /**< tokens of a page; only with block_table. Pages of a multiple of 16 are read in place */
+  int packed_keys; /**< not 0: k has the layout of rapt_attention_pack_keys, and no token stride */
 
   /* The log-sum-exp. It is of the arithmetic type. */
   void *lse; /**< output: [batch][q_heads][q_len] (with q_offsets [q_heads][tokens]); or null */
@@ -1689,11 +1695,31 @@ typedef struct rapt_attention_options {
   /* Left padding, as in batches of prompts that end together. */
   /** [batch], the first key of each sequence, at most its length; or null. Nothing of k, v, their scales, bias, mask
    * or block_table is read before it. Only where arrays must not overlap does the memory of padding count as read. In
-   * pages it is a multiple of 16, and with packed_keys of 64. It does not go with kv_offsets. */
+   * pages it is a multiple of 16, and with packed_keys of 64. It goes neither with kv_offsets nor with key_lists. */
   const int32_t *kv_starts;
   /** [batch], the first query of each sequence, at most q_len; or null. A query before it sees nothing: its out is 0
    * and its log-sum-exp -inf, or the sink. It moves no position. It does not go with q_offsets. */
   const int32_t *q_starts;
+
+  /* Lists of keys, for caches whose tokens lie in any order, and for queries that see a few keys of many: top-k and
+   * block-sparse attention, trees of drafts. */
+  /** [batch][kv_heads][lists][kv_len] numbers of tokens in k and v, entries contiguous; or null. k and v then have
+   * cache_len tokens in place of kv_len. Key j of the formulas above is entry j of a list, so that a row has the bits of
+   * the listed keys laid end to end. -1 is an entry without a key: no query sees it, and the entries after it keep their
+   * places. A token may be listed any number of times. Every call checks the entries that its tasks read. Lists go with
+   * neither kv_offsets, kv_starts, block_table nor packed_keys. */
+  const int32_t *key_lists;
+  rapt_strides
+      key_list_strides; /**< of key_lists: batch, head and list; all 0: contiguous; RAPT_REPEAT shares lists */
+  /** 0: one list for all queries of a sequence; n: queries n * l to n * l + n - 1 of a sequence have list l, and there are
+   * q_len / n lists, rounded up. It goes with no causality, window or slope, which count from a query's position. */
+  size_t queries_per_list;
+  /** [batch][kv_heads][lists], entries of each list, at most kv_len, past which nothing of it is read; or null. It does
+   * not go with kv_lengths, causality, windows or slopes. */
+  const int32_t *key_list_lengths;
+  rapt_strides
+      key_list_length_strides; /**< of key_list_lengths; all 0: contiguous; RAPT_REPEAT shares lengths */
+  size_t cache_len;            /**< with key_lists: tokens of k and v; not 0 unless kv_len is 0 */
 } rapt_attention_options;
 
 /** One sequence, one head; everything else zero. */
@@ -1702,7 +1728,8 @@ typedef struct rapt_attention_options {
     sizeof(rapt_attention_options), RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, 0, NULL, NULL, \
         0, /* shape */ 1, 1, 0, 0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, /* scores */ 0.0,   \
         NULL, {0, 0, 0}, 0.0, NULL, NULL, {0, 0, 0}, NULL, /* visibility */ 0, 0, 0, 0, 0, NULL, {0, 0, 0}, \
-        /* lengths */ NULL, NULL, NULL, NULL, 0, 0, 0, /* lse */ NULL, {0, 0, 0}, /* padding */ NULL, NULL  \
+        /* lengths */ NULL, NULL, NULL, NULL, 0, 0, 0, /* lse */ NULL, {0, 0, 0}, /* padding */ NULL, NULL, \
+        /* lists of keys */ NULL, {0, 0, 0}, 0, NULL, {0, 0, 0}, 0                                          \
   }
 
 /** Computes softmax(scale * Q.K^T) . V, with the options above. The matrix of scores is never held in memory.
@@ -1711,6 +1738,8 @@ typedef struct rapt_attention_options {
  * depends only on types and dimensions of the heads. It is e * (64 * qk_dim + 128 * v_dim + 8192) + 64 bytes,
  * where e is 4 for f32 and 8 for f64. Keys and values of 16 bits take 256 * (qk_dim + v_dim) + 128 bytes
  * more. RAPT_I8 and RAPT_ARITHMETIC_BF16 need room for packed keys and values: below 1 MB for heads of 128.
+ * key_lists, and pages of no multiple of 16 tokens, need room for 64 keys and values and one row more: up to
+ * e * (64 * (qk_dim + v_dim) + the larger of both) + 384 bytes.
  *
  * Aliasing: out may be exactly q, with the same strides and v_dim = qk_dim. It must overlap nothing else, and
  * the workspace nothing at all (RAPT_BAD_WORKSPACE).

@@ -1,6 +1,7 @@
 // Implements rapt_attention and its stages. Each call checks its arguments before it writes anything.
 #include "api/attention_arrays.hpp"
 #include "api/attention_run.hpp"
+#include "call/attention_tile.hpp"
 #include "call/packed_keys.hpp"
 
 namespace rapt {
@@ -61,6 +62,22 @@ rapt_status check_pointers(const AttentionCall &call) {
   return RAPT_OK;
 }
 
+// Returns whether the entries of lists that the tasks read are all -1 or tokens of the cache. A list of several tiles is
+// checked once.
+bool are_lists_of_tokens(const AttentionCall &call, const Tasks &tasks) {
+  if (!call.options.key_lists || call.stage == AttentionStage::merge || call.tiles() == 0) return true;
+  const std::size_t tiles_per_list = call.tiles_per_list();
+  for (std::size_t task = tasks.first; task < tasks.last; ++task) {
+    if (task != tasks.first && task % tiles_per_list != 0) continue;
+    const AttentionTile tile(call, task % call.tiles());
+    const std::size_t first =
+        call.stage == AttentionStage::partial ? task / call.tiles() * attention_chunk : 0;
+    const std::size_t count = call.stage == AttentionStage::partial ? attention_chunk : tile.kv_len();
+    if (tile.rows() > 0 && !tile.lists_only_tokens(first, first + count)) return false;
+  }
+  return true;
+}
+
 struct Run {
   AttentionCall call;
   const rapt_attention_options *options;
@@ -74,15 +91,17 @@ struct Run {
     if (status == RAPT_OK) status = check_lengths(o);
     if (status == RAPT_OK) status = check_starts(o);
     if (status == RAPT_OK) status = check_pages(o);
+    if (status == RAPT_OK) status = check_list_lengths(o);
     if (status != RAPT_OK) return status;
     Counts counts;
     if (!counts.count(call)) return RAPT_BAD_SIZE;
     if (!tasks.fit(counts.tasks)) return RAPT_BAD_TASKS;
-    const std::size_t bytes = workspace_bytes(attention_workspace_length, o);
+    const std::size_t bytes = workspace_bytes(forward_workspace_length, o);
     if (!workspace.holds(bytes)) return RAPT_BAD_WORKSPACE;
     if (o.q_len == 0) return RAPT_OK;
     status = check_arrays(call, counts.partials * number_size(o.q_type), workspace.memory(bytes));
     if (status != RAPT_OK || tasks.first == tasks.last) return status;
+    if (!are_lists_of_tokens(call, tasks)) return RAPT_BAD_KEY_LISTS;
     run_tasks(call, tasks, workspace);
     return RAPT_OK;
   }
@@ -150,7 +169,7 @@ rapt_status check_and_pack_keys(const void *k, std::ptrdiff_t token_stride, std:
 using namespace rapt;
 
 rapt_status rapt_attention_workspace(const rapt_attention_options *options, size_t *bytes) {
-  return workspace_bytes_of(attention_workspace_length, options, bytes);
+  return workspace_bytes_of(forward_workspace_length, options, bytes);
 }
 
 rapt_status rapt_attention_tasks(const rapt_attention_options *options, size_t *tasks) {

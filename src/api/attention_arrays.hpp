@@ -18,7 +18,9 @@ class Arrays {
   // The lengths, offsets and pages of `call` must have been checked.
   explicit Arrays(AttentionCall &call) : call_(call), o_(call.options), number_size_(number_size(o_.q_type)) {
     queries_ = tokens_of(o_.q_offsets, o_.q_len);
-    keys_ = o_.block_table ? Reach::of_all(0, o_.page_size) : tokens_of(o_.kv_offsets, o_.kv_len);
+    keys_ = o_.block_table ? Reach::of_all(0, o_.page_size)
+            : o_.key_lists ? Reach::of_all(o_.batch, o_.cache_len)
+                           : tokens_of(o_.kv_offsets, o_.kv_len);
     for (std::size_t b = 0; b < o_.batch; ++b) {
       const std::size_t queries = tokens_of_sequence(o_.q_offsets, o_.q_len, b);
       const std::size_t keys = o_.kv_lengths ? static_cast<std::size_t>(o_.kv_lengths[b])
@@ -32,6 +34,9 @@ class Arrays {
       if (keys > columns_) columns_ = keys;
       if (o_.kv_offsets) {
         cover_packed(b, keys);
+      } else if (o_.key_lists) {
+        read_keys_.cover(b, o_.cache_len);
+        lists_.cover(b, (queries - 1) / call.queries_per_list() + 1);
       } else if (!o_.block_table) {
         read_keys_.cover(b, keys);
       }
@@ -104,7 +109,7 @@ class Arrays {
   struct Inputs {
     Strided q;
     // Only the first `count` are set. Clearing all of them would cost a call with one key 3 % of its time.
-    Strided others[15];
+    Strided others[17];
     std::size_t count = 0;
 
     explicit Inputs(const Strided &queries) : q(queries) {}
@@ -185,6 +190,11 @@ class Arrays {
     };
     add_columns(o_.bias, o_.bias_strides, number_size_);
     add_columns(o_.mask, o_.mask_strides, 1);
+    const auto add_lists = [&](const std::int32_t *data, const rapt_strides &strides, std::size_t row) {
+      if (data) in.add({data, strides, lists_, o_.kv_heads, row, row, sizeof(std::int32_t)});
+    };
+    add_lists(o_.key_lists, o_.key_list_strides, o_.kv_len);
+    add_lists(o_.key_list_lengths, o_.key_list_length_strides, 1);
   }
 
   static std::size_t tokens_of_sequence(const std::int32_t *offsets, std::size_t len, std::size_t b) {
@@ -238,6 +248,7 @@ class Arrays {
   Reach queries_, keys_;                           // all queries; all keys
   Reach read_keys_;                                // keys of sequences with queries
   Reach rows_, rows_with_keys_;                    // rows of query scales; rows of bias and mask
+  Reach lists_;                                    // lists of keys
   std::size_t columns_ = 0, columns_of_last_ = 0;  // keys in bias and mask: the most, and the last sequence's
   std::size_t end_of_table_ = 0;
 };

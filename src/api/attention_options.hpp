@@ -21,7 +21,8 @@ namespace {
 inline bool shape_fits(const rapt_attention_options &o) {
   std::size_t elements = 16;
   const std::size_t dim = o.qk_dim > o.v_dim ? o.qk_dim : o.v_dim;
-  const std::size_t len = o.q_len > o.kv_len ? o.q_len : o.kv_len;
+  const std::size_t keys = o.kv_len > o.cache_len ? o.kv_len : o.cache_len;
+  const std::size_t len = o.q_len > keys ? o.q_len : keys;
   for (const std::size_t count : {o.batch, o.q_heads, len, dim}) {
     if (__builtin_mul_overflow(elements, count > 0 ? count : 1, &elements)) return false;
   }
@@ -106,7 +107,7 @@ inline rapt_status resolve_pages(rapt_attention_options &o) {
     return o.page_size == 0 ? RAPT_OK : RAPT_BAD_PAGE_SIZE;
   }
   if (o.kv_offsets) return RAPT_BAD_BLOCK_TABLE;
-  if (o.page_size == 0 || o.page_size % attention_page_unit != 0) return RAPT_BAD_PAGE_SIZE;
+  if (o.page_size == 0) return RAPT_BAD_PAGE_SIZE;
   if (o.packed_keys && o.page_size % attention_block != 0) return RAPT_BAD_PACKED_KEYS;
   if (o.block_table_stride == 0) {
     o.block_table_stride = o.kv_len / o.page_size + (o.kv_len % o.page_size != 0);
@@ -117,6 +118,31 @@ inline rapt_status resolve_pages(rapt_attention_options &o) {
     return RAPT_BAD_SIZE;
   }
   return RAPT_OK;
+}
+
+// Lists have strides even if there are no queries, so that a call without queries is judged like any other.
+inline rapt_status resolve_lists(rapt_attention_options &o) {
+  const bool by_query = o.queries_per_list != 0 || o.key_list_lengths;
+  if (!o.key_lists) {
+    if (!all_zero(o.key_list_strides)) return RAPT_BAD_KEY_LIST_STRIDES;
+    if (o.queries_per_list != 0) return RAPT_BAD_QUERIES_PER_LIST;
+    if (o.key_list_lengths) return RAPT_BAD_KEY_LIST_LENGTHS;
+    if (!all_zero(o.key_list_length_strides)) return RAPT_BAD_KEY_LIST_STRIDES;
+    return o.cache_len == 0 ? RAPT_OK : RAPT_BAD_CACHE_LEN;
+  }
+  if (o.kv_offsets || o.kv_starts || o.block_table || o.packed_keys) return RAPT_BAD_KEY_LISTS;
+  if (o.key_list_lengths && o.kv_lengths) return RAPT_BAD_KEY_LIST_LENGTHS;
+  const bool has_positions = o.causal != RAPT_CAUSAL_NONE || o.window_left != 0 || o.window_right != 0 ||
+                             o.window_chunk != 0 || o.alibi_slopes;
+  if (by_query && has_positions) return RAPT_BAD_QUERIES_PER_LIST;
+  if (o.cache_len == 0 && o.kv_len != 0) return RAPT_BAD_CACHE_LEN;
+  const std::size_t lists = AttentionCall{.options = o}.lists_per_sequence();
+  rapt_status status = resolve_strides(o.key_list_strides, {o.batch, o.kv_heads, lists, o.kv_len},
+                                       MayRepeat::yes, RAPT_BAD_KEY_LIST_STRIDES);
+  if (status != RAPT_OK) return status;
+  if (!o.key_list_lengths) return all_zero(o.key_list_length_strides) ? RAPT_OK : RAPT_BAD_KEY_LIST_STRIDES;
+  return resolve_strides(o.key_list_length_strides, {o.batch, o.kv_heads, lists, 1}, MayRepeat::yes,
+                         RAPT_BAD_KEY_LIST_STRIDES);
 }
 
 // Copies the caller's options to `o` and fills in every default, except the strides that depend on arrays.
@@ -130,6 +156,7 @@ inline rapt_status resolve(const rapt_attention_options *given, rapt_attention_o
   if (status == RAPT_OK) status = resolve_scores(o);
   if (status == RAPT_OK) status = check_causal(o.causal, o.causal_offset);
   if (status == RAPT_OK) status = resolve_pages(o);
+  if (status == RAPT_OK) status = resolve_lists(o);
   if (status == RAPT_OK) status = resolve_own_strides(o);
   return status;
 }
@@ -193,6 +220,33 @@ bool for_each_page(const rapt_attention_options &o, F f) {
 inline rapt_status check_pages(const rapt_attention_options &o) {
   if (!o.block_table) return RAPT_OK;
   return for_each_page(o, [](std::int32_t page) { return page >= 0; }) ? RAPT_OK : RAPT_BAD_BLOCK_TABLE;
+}
+
+// Calls f(b, h, l) for every list that some query has.
+template <class F>
+void for_each_list(const rapt_attention_options &o, F f) {
+  const AttentionCall call{.options = o};
+  for (std::size_t b = 0; b < o.batch; ++b) {
+    const std::size_t queries =
+        o.q_offsets ? static_cast<std::size_t>(o.q_offsets[b + 1] - o.q_offsets[b]) : o.q_len;
+    for (std::size_t h = 0; h < o.kv_heads; ++h) {
+      for (std::size_t l = 0; l * call.queries_per_list() < queries; ++l) f(b, h, l);
+    }
+  }
+}
+
+inline rapt_status check_list_lengths(const rapt_attention_options &o) {
+  if (!o.key_list_lengths) return RAPT_OK;
+  bool fit = true;
+  const rapt_strides &s = o.key_list_length_strides;
+  for_each_list(o, [&](std::size_t b, std::size_t h, std::size_t l) {
+    const auto at = [](std::ptrdiff_t stride, std::size_t i) {
+      return stride * static_cast<std::ptrdiff_t>(i);
+    };
+    const std::int32_t length = o.key_list_lengths[at(s.batch, b) + at(s.head, h) + at(s.token, l)];
+    fit = fit && length >= 0 && static_cast<std::size_t>(length) <= o.kv_len;
+  });
+  return fit ? RAPT_OK : RAPT_BAD_KEY_LIST_LENGTHS;
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ const char *text_of(rapt_status status) {
       return "options->block_table has a negative page, lacks pages for a sequence, or is set with "
              "kv_offsets or backwards; or block_table_stride is set without it";
     case RAPT_BAD_PAGE_SIZE:
-      return "options->page_size is not a multiple of 16, is 0 with block_table, or is set without it";
+      return "options->page_size is 0 with options->block_table, or set without it";
     case RAPT_BAD_PACKED_KEYS:
       return "options->packed_keys is set with kv_offsets, with pages that are no multiple of 64 keys, "
              "or backwards";
@@ -304,6 +304,19 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_KV_STARTS:
       return "an entry of options->kv_starts is negative, above the sequence's length, no multiple of 16 with pages or "
              "of 64 with packed keys, or kv_starts is set with kv_offsets";
+    case RAPT_BAD_KEY_LISTS:
+      return "an entry of options->key_lists is below -1 or not below options->cache_len, or key_lists is set with "
+             "kv_offsets, kv_starts, block_table or packed_keys, or for gradients";
+    case RAPT_BAD_KEY_LIST_STRIDES:
+      return "a stride of options->key_lists or of options->key_list_lengths is 0 or negative, or set without its array";
+    case RAPT_BAD_KEY_LIST_LENGTHS:
+      return "an entry of options->key_list_lengths is negative or larger than options->kv_len, or key_list_lengths is "
+             "set with kv_lengths or without key_lists";
+    case RAPT_BAD_QUERIES_PER_LIST:
+      return "options->queries_per_list or options->key_list_lengths is set with causal, window_left, window_right, "
+             "window_chunk or alibi_slopes, or queries_per_list without key_lists";
+    case RAPT_BAD_CACHE_LEN:
+      return "options->cache_len is 0 with key_lists, or set without key_lists";
     case RAPT_BAD_Q_STARTS:
       return "an entry of options->q_starts is negative or larger than options->q_len, or q_starts is set with "
              "q_offsets";

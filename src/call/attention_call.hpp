@@ -25,9 +25,19 @@ struct AttentionCall {
   AttentionStage stage = AttentionStage::whole;
 
   std::size_t q_heads_per_kv_head() const { return options.q_heads / options.kv_heads; }
-  std::size_t tiles_per_sequence() const {
-    return (options.q_len * q_heads_per_kv_head() + attention_tile_rows - 1) / attention_tile_rows;
+  // All queries of a tile have one list of keys. Without lists, all queries of a sequence count as having one.
+  std::size_t queries_per_list() const {
+    const std::size_t n = options.queries_per_list;
+    return n == 0 || n > options.q_len ? options.q_len : n;
   }
+  std::size_t lists_per_sequence() const {
+    const std::size_t n = options.queries_per_list;
+    return n == 0 || n >= options.q_len ? options.q_len > 0 : (options.q_len - 1) / n + 1;
+  }
+  std::size_t tiles_per_list() const {
+    return (queries_per_list() * q_heads_per_kv_head() + attention_tile_rows - 1) / attention_tile_rows;
+  }
+  std::size_t tiles_per_sequence() const { return lists_per_sequence() * tiles_per_list(); }
   // A sequence without queries also has one tile number, because a backward call writes its keys' gradients.
   std::size_t tile_numbers_per_sequence() const {
     return tiles_per_sequence() > 0 ? tiles_per_sequence() : 1;

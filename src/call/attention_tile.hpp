@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "call/attention_call.hpp"
+#include "call/attention_workspace.hpp"
 #include "call/packed_keys.hpp"
 #include "contract/attention.hpp"
 
@@ -25,8 +26,15 @@ class AttentionTile {
  public:
   using Call = rapt::AttentionCall;
 
-  AttentionTile(const Call &call, std::size_t index)
-      : call_(call), o_(call.options), index_(index), heads_(call.q_heads_per_kv_head()) {
+  // `gathered` is the part of the workspace for scattered keys and values (call/attention_workspace.hpp). Only kernels
+  // that gather these need it.
+  AttentionTile(const Call &call, std::size_t index, void *gathered = nullptr)
+      : call_(call),
+        o_(call.options),
+        index_(index),
+        heads_(call.q_heads_per_kv_head()),
+        is_scattered_(rapt::is_scattered(call.options)),
+        gathered_(gathered) {
     const std::size_t tiles = call.tile_numbers_per_sequence();
     const std::size_t sequence_head = index / tiles;
     sequence_ = sequence_head / o_.kv_heads;
@@ -36,17 +44,19 @@ class AttentionTile {
     start_ = o_.kv_starts ? static_cast<std::size_t>(o_.kv_starts[sequence_]) : 0;
     first_query_ = o_.q_starts ? static_cast<std::size_t>(o_.q_starts[sequence_]) : 0;
     kv_len_ = o_.kv_lengths ? static_cast<std::size_t>(o_.kv_lengths[sequence_]) - start_ : all_keys();
-    const std::size_t all = all_rows();
-    first_ = index % tiles * rapt::attention_tile_rows;
-    if (first_ > all) first_ = all;
-    rows_ = all - first_ < rapt::attention_tile_rows ? all - first_ : rapt::attention_tile_rows;
+    if (o_.key_lists) {
+      choose_list(index % tiles);
+    } else {
+      choose_rows(index % tiles, 0, all_rows());
+    }
   }
 
   std::size_t index() const { return index_; }
   std::size_t rows() const { return rows_; }
   // Returns the number of rows in all tiles of this head.
   std::size_t all_rows() const { return q_len_ * heads_; }
-  bool is_first_of_head() const { return first_ == 0; }
+  // Returns whether no earlier tile of the call reads the same keys.
+  bool is_first_of_keys() const { return first_ == first_of_list_; }
   std::size_t kv_len() const { return kv_len_; }
   const rapt_attention_options &options() const { return o_; }
 
@@ -150,9 +160,45 @@ class AttentionTile {
     return static_cast<A *>(call_.partials) + (query * call_.chunks() + chunk) * (o_.v_dim + 2);
   }
 
-  // Returns the address of a key or value. The keys or values up to the next multiple of attention_page_unit
-  // follow at the token stride. In packed keys, the elements of one dimension of a block's keys are
-  // contiguous.
+  // Returns whether keys that follow each other may lie anywhere.
+  bool is_scattered() const { return is_scattered_; }
+  // Returns whether these keys exist, and follow each other at the token stride.
+  bool lie_together(std::size_t key, std::size_t count) const {
+    if (!list_) return key / o_.page_size == (key + count - 1) / o_.page_size;
+    if (list_[key] < 0) return false;
+    constexpr std::size_t unit = rapt::attention_page_unit;
+    return count == unit ? are_consecutive(list_ + key, unit) : are_consecutive(list_ + key, count);
+  }
+  // Returns whether a list has an entry without a key here. Such a key has no address.
+  bool is_missing(std::size_t key) const { return list_ && list_[key] < 0; }
+  // Returns the missing keys among the `count` keys from `first` on, at most 64. Bit j belongs to key first + j.
+  std::uint64_t missing(std::size_t first, std::size_t count) const {
+    if (!list_) return 0;
+    constexpr std::size_t block = rapt::attention_block;
+    const std::int32_t *const entries = list_ + first;
+    if ((count == block ? all_bits(entries, block) : all_bits(entries, count)) >= 0) return 0;
+    std::uint64_t bits = 0;
+    for (std::size_t j = 0; j < count; ++j) bits |= std::uint64_t{entries[j] < 0} << j;
+    return bits;
+  }
+  // Returns whether the entries [first, last) of the list, up to its end, are -1 or tokens of the cache.
+  bool lists_only_tokens(std::size_t first, std::size_t last) const {
+    constexpr std::size_t numbers = std::size_t{1} << 31;
+    const auto most = static_cast<std::uint32_t>(o_.cache_len < numbers ? o_.cache_len : numbers);
+    std::uint32_t bad = 0;
+    for (std::size_t j = first; j < (last < kv_len_ ? last : kv_len_); ++j) {
+      bad |=
+          static_cast<std::uint32_t>(static_cast<std::uint32_t>(list_[j]) + 1 > most);  // + 1: -1 becomes 0
+    }
+    return bad == 0;
+  }
+  // Returns the list of keys, or null.
+  const std::int32_t *list() const { return list_; }
+  void *gathered() const { return gathered_; }
+
+  // Returns the address of a key or value, which must not be missing. Unless the tile is scattered, the keys or values
+  // up to the next multiple of attention_page_unit follow at the token stride. In packed keys, the elements of one
+  // dimension of a block's keys are contiguous.
   template <class E>
   const E *k(std::size_t key) const {
     return static_cast<const E *>(call_.k) + kv_token(o_.k_strides, key, o_.packed_keys != 0);
@@ -160,6 +206,16 @@ class AttentionTile {
   template <class E>
   const E *v(std::size_t key) const {
     return static_cast<const E *>(call_.v) + kv_token(o_.v_strides, key, false);
+  }
+
+  // Returns the address of a token that a list may name.
+  template <class E>
+  const E *k_of_token(std::size_t token) const {
+    return static_cast<const E *>(call_.k) + token_of_head(o_.k_strides, token);
+  }
+  template <class E>
+  const E *v_of_token(std::size_t token) const {
+    return static_cast<const E *>(call_.v) + token_of_head(o_.v_strides, token);
   }
 
   // Returns the scales of a key or value, one per scale group.
@@ -195,6 +251,42 @@ class AttentionTile {
   }
 
  private:
+  // The compiler vectorises these loops where their lengths are constants.
+  static bool are_consecutive(const std::int32_t *entries, std::size_t count) {
+    std::uint32_t differing = 0;
+    const auto first = static_cast<std::uint32_t>(entries[0]);
+    for (std::size_t i = 0; i < count; ++i) {
+      differing |= static_cast<std::uint32_t>(entries[i]) ^ (first + static_cast<std::uint32_t>(i));
+    }
+    return differing == 0;
+  }
+  static std::int32_t all_bits(const std::int32_t *entries, std::size_t count) {
+    std::int32_t bits = 0;
+    for (std::size_t i = 0; i < count; ++i) bits |= entries[i];
+    return bits;
+  }
+
+  // Chooses the rows of tile `tile` among the rows [first, end) of the head.
+  void choose_rows(std::size_t tile, std::size_t first, std::size_t end) {
+    first_of_list_ = first;
+    first_ = first + tile * rapt::attention_tile_rows;
+    if (first_ > end) first_ = end;
+    rows_ = end - first_ < rapt::attention_tile_rows ? end - first_ : rapt::attention_tile_rows;
+  }
+  void choose_list(std::size_t tile) {
+    const std::size_t tiles = call_.tiles_per_list(), all = all_rows();
+    const std::size_t list = tiles > 0 ? tile / tiles : 0, rows = call_.queries_per_list() * heads_;
+    list_ = o_.key_lists + of_list(o_.key_list_strides, list);
+    if (o_.key_list_lengths && list * rows < all) {
+      kv_len_ = static_cast<std::size_t>(o_.key_list_lengths[of_list(o_.key_list_length_strides, list)]);
+    }
+    const std::size_t first = list * rows < all ? list * rows : all;
+    choose_rows(tile - list * tiles, first, all - first < rows ? all : first + rows);
+  }
+  std::ptrdiff_t of_list(const rapt_strides &s, std::size_t list) const {
+    return at(s.batch, sequence_) + at(s.head, kv_head_) + at(s.token, list);
+  }
+
   rapt_type gradient_type(rapt_type of_input) const {
     return gradients().type == RAPT_TYPE_DEFAULT ? of_input : gradients().type;
   }
@@ -215,7 +307,11 @@ class AttentionTile {
     return at(s.head, row.q_head) +
            at(s.token, static_cast<std::size_t>(o_.q_offsets[sequence_]) + row.token);
   }
+  std::ptrdiff_t token_of_head(const rapt_strides &s, std::size_t token) const {
+    return at(s.batch, sequence_) + at(s.head, kv_head_) + at(s.token, token);
+  }
   std::ptrdiff_t kv_token(const rapt_strides &s, std::size_t key, bool packed) const {
+    if (list_) return token_of_head(s, static_cast<std::size_t>(list_[key]));
     std::ptrdiff_t base = at(s.batch, sequence_);
     key += start_;
     if (o_.block_table) {
@@ -237,7 +333,10 @@ class AttentionTile {
   std::size_t heads_;  // query heads per key/value head
   std::size_t sequence_, kv_head_, q_len_, kv_len_;
   std::size_t start_, first_query_;  // the first key and the first query in the caller's arrays
-  std::size_t first_, rows_;
+  std::size_t first_, rows_, first_of_list_;
+  const std::int32_t *list_ = nullptr;  // the token of each key, or null
+  bool is_scattered_;
+  void *gathered_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "call/attention_call.hpp"
 #include "contract/attention.hpp"
+#include "contract/types.hpp"
 #include "rapt/rapt.h"
 
 namespace rapt {
@@ -127,6 +128,48 @@ constexpr std::size_t attention_workspace_length(const rapt_attention_options &o
   if (o.arithmetic != RAPT_ARITHMETIC_BF16) return length;
   const std::size_t of_batch = batch_workspace_length(Bf16BatchSizes(o));
   return of_batch < length ? length : of_batch;
+}
+
+// Keys and values that may lie anywhere, in lists or small pages, are copied to rows of a block that follow each other.
+// `Gathered` says where: a row of zeros for missing keys, the keys and the values. Rows are copied as whole lines.
+constexpr bool is_scattered(const rapt_attention_options &o) {
+  return o.key_lists != nullptr || o.page_size % attention_page_unit != 0;
+}
+template <class E>
+struct Gathered {
+  E *zeros, *keys, *values;
+
+  Gathered(const rapt_attention_options &o, void *memory)
+      : zeros(static_cast<E *>(memory)),
+        keys(zeros + padded(o.qk_dim > o.v_dim ? o.qk_dim : o.v_dim)),
+        values(keys + padded(attention_block * o.qk_dim)) {}
+
+  static constexpr std::size_t length(const rapt_attention_options &o) {
+    return padded(o.qk_dim > o.v_dim ? o.qk_dim : o.v_dim) + padded(attention_block * o.qk_dim) +
+           padded(attention_block * o.v_dim);
+  }
+
+ private:
+  static constexpr std::size_t padded(std::size_t elements) {
+    constexpr std::size_t line = 64 / sizeof(E);
+    return (elements + 2 * line - 1) / line * line;
+  }
+};
+// Elements of 8 and 16 bits get the room of floats.
+constexpr std::size_t forward_workspace_length(const rapt_attention_options &o) {
+  const std::size_t gathered =
+      o.kv_type == RAPT_F64 ? Gathered<double>::length(o) : Gathered<float>::length(o);
+  return attention_workspace_length(o) + (is_scattered(o) ? gathered : 0);
+}
+// Returns the memory for gathered rows, and clears its row of zeros; null unless keys may lie anywhere.
+template <class E>
+void *gathered_memory(const rapt_attention_options &o, void *workspace) {
+  if (!is_scattered(o)) return nullptr;
+  constexpr std::size_t number = sizeof(Arithmetic<E>);
+  void *const memory = static_cast<char *>(workspace) + attention_workspace_length(o) * number;
+  const Gathered<E> gathered(o, memory);
+  for (E *zero = gathered.zeros; zero < gathered.keys; ++zero) *zero = E{};
+  return memory;
 }
 
 // A tile of a backward call needs room for queries, outputs and their gradients. It also needs room for a

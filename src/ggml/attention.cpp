@@ -67,11 +67,15 @@ struct Rows {
   rapt_strides strides;
 };
 
-// The rows of t in sequence b, in slots. They stay where they are if slots are cells and the type is the call's.
-Rows rows_in_slots(Engine &engine, Tensor t, std::size_t b, const Group &group, rapt_type type) {
+// The rows of t in sequence b, in slots. They stay where they are if the type is the call's, and slots are cells or the call
+// has a list of them.
+Rows rows_in_slots(Engine &engine, Tensor t, std::size_t b, const Group &group,
+                   const rapt_attention_options &options) {
   const std::byte *const begin = bytes_of(t) + b * t->nb[3];
+  const rapt_type type = options.kv_type;
   const std::optional<rapt_type> own = float_type(t->type);
-  if (group.cells.empty() && own == type) return {begin, {0, stride(t, 2), stride(t, 1)}};
+  if (own == type && (group.cells.empty() || options.key_lists))
+    return {begin, {0, stride(t, 2), stride(t, 1)}};
   const std::size_t dim = extent(t, 0), heads = extent(t, 2), slots = group.slots;
   const std::size_t bytes = own == type ? row_bytes(t) : dim * sizeof(float);
   std::byte *const rows = engine.op_memory.bytes(heads * slots * bytes);
@@ -243,8 +247,14 @@ void attention(Graph &graph, Tensor op) {
       } else if (mask) {
         set_visibility(o, group);
       }
-      const Rows kk = rows_in_slots(engine, k, b, group, o.kv_type),
-                 vv = rows_in_slots(engine, v, b, group, o.kv_type);
+      const bool is_decoded = float_type(k->type) != o.kv_type || float_type(v->type) != o.kv_type;
+      if (!group.cells.empty() && !is_decoded) {
+        static_assert(Group::no_cell == -1);  // a key without a cell, as rapt's lists have it
+        o.key_lists = group.cells.data();
+        o.key_list_strides = {RAPT_REPEAT, RAPT_REPEAT, RAPT_REPEAT};
+        o.cache_len = extent(k, 1);
+      }
+      const Rows kk = rows_in_slots(engine, k, b, group, o), vv = rows_in_slots(engine, v, b, group, o);
       call.k = kk.data, o.k_strides = kk.strides;
       call.v = vv.data, o.v_strides = vv.strides;
       calls.push_back(call);

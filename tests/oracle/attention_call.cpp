@@ -794,8 +794,9 @@ void AttentionMemory::place_keys() {
   };
   if (!backward_ && random_.one_in(4)) packed_ = !k_repeats.token && !p_.v_is_k && begin_at(64);
   if (!backward_ && may_be_one && a_.kv_len > 0 && random_.one_in(4) && begin_at(16)) {
-    constexpr std::size_t sizes[] = {16, 32, 48, 64, 80, 128, 512, 1024};
+    constexpr std::size_t sizes[] = {16, 32, 48, 64, 80, 128, 512, 1024}, small[] = {1, 3, 16, 24, 100};
     page_size_ = sizes[random_.below(8)];
+    if (p_.seed % 3 == 0 && !packed_) page_size_ = small[p_.seed / 3 % 5];
     if (packed_) page_size_ = (page_size_ + 63) / 64 * 64;
     layout_ += " page_size=" + std::to_string(page_size_);
   } else if (!packed_ && may_be_one && random_.one_in(4) && a_.kv_starts.empty()) {
@@ -832,6 +833,7 @@ void AttentionMemory::place_keys() {
     o_.block_table_stride = table_stride_ == columns && random_.one_in(2) ? 0 : table_stride_;
     o_.page_size = page_size_;
   }
+  if (may_be_one) draw_tokens();
   const std::size_t k_unit = p_.kv == RAPT_I8 ? a_.group_of(a_.qk_dim) : 1;
   const std::size_t v_unit = p_.kv == RAPT_I8 ? a_.group_of(a_.v_dim) : 1;
   Extents k = keys_extents(a_.qk_dim);
@@ -886,6 +888,79 @@ void AttentionMemory::place_keys() {
   }
 }
 
+// Draws which token of a larger cache each key is, in runs of tokens that follow each other. Its own numbers leave other
+// draws as they are.
+void AttentionMemory::draw_tokens() {
+  Random random(p_.seed * 0x2545f4914f6cdd1du + 7);
+  const bool has_place = packed_ || page_size_ != 0 || !kv_first_.empty() || !a_.kv_starts.empty();
+  if (backward_ || has_place || a_.kv_len == 0 || !random.one_in(3)) return;
+  cache_len_ = a_.kv_len + random.below(20);
+  const std::size_t length = random.one_of<std::size_t>({1, 1, 5, 16, 40, 64, 2000});
+  layout_ += " key_lists of runs of " + std::to_string(length);
+  for (std::size_t b = 0; b < a_.batch; ++b) {
+    std::vector<std::size_t> runs;
+    for (std::size_t first = 0; first < cache_len_; first += length) runs.push_back(first);
+    for (std::size_t i = runs.size(); i > 1; --i) std::swap(runs[i - 1], runs[random.below(i)]);
+    std::vector<std::int32_t> order;
+    for (const std::size_t first : runs) {
+      for (std::size_t t = first; t < std::min(first + length, cache_len_); ++t)
+        order.push_back(static_cast<std::int32_t>(t));
+    }
+    tokens_.insert(tokens_.end(), order.begin(), order.begin() + static_cast<std::ptrdiff_t>(a_.kv_len));
+  }
+}
+
+// Makes lists of the keys' tokens, for all queries of a sequence or for some. A key that none of them sees may be -1, and
+// the list may end before it.
+void AttentionMemory::place_lists() {
+  if (tokens_.empty() || a_.q_len == 0) return;
+  Random random(p_.seed * 0x2545f4914f6cdd1du + 9);
+  const bool has_positions = p_.causal != RAPT_CAUSAL_NONE || p_.window_left != 0 || p_.window_right != 0 ||
+                             p_.window_chunk != 0 || !a_.alibi_slopes.empty();
+  const bool by_query = !has_positions && random.one_in(2);
+  const bool has_lengths = !has_positions && random.one_in(2), drops = random.one_in(2);
+  if (by_query) o_.queries_per_list = 1 + random.below(a_.q_len + 2);
+  layout_ += std::string(by_query ? " queries_per_list" : "") + (has_lengths ? " key_list_lengths" : "") +
+             (drops ? " key_lists without tokens" : "");
+  const std::size_t some = by_query ? std::min(o_.queries_per_list, a_.q_len) : a_.q_len;
+  const std::size_t lists = (a_.q_len + some - 1) / some, padding = random.below(3),
+                    row = a_.kv_len + padding;
+  const bool share_heads = a_.mask.empty() && a_.bias.empty() && random.one_in(2);
+  const std::size_t heads = share_heads ? 1 : a_.kv_heads, group = a_.q_heads_per_kv_head();
+  std::vector<std::int32_t> entries(a_.batch * heads * lists * row, 1 << 30),
+      lengths(a_.batch * heads * lists);
+  for (std::size_t b = 0; b < a_.batch; ++b) {
+    for (std::size_t h = 0; h < heads; ++h) {
+      for (std::size_t l = 0; l < lists; ++l) {
+        const std::size_t list = (b * heads + h) * lists + l;
+        for (std::size_t j = 0; j < a_.keys(b); ++j) {
+          bool is_seen = false;
+          const std::size_t end = std::min((l + 1) * some, a_.queries(b));
+          for (std::size_t i = l * some; i < end && !is_seen; ++i) {
+            const std::size_t first = share_heads ? 0 : h * group,
+                              last = share_heads ? a_.q_heads : first + group;
+            for (std::size_t of = first; of < last && !is_seen; ++of) is_seen = is_visible(a_, b, of, i, j);
+          }
+          entries[list * row + j] = is_seen || !drops || random.one_in(3) ? tokens_[b * a_.kv_len + j] : -1;
+          if (is_seen || !drops) lengths[list] = static_cast<std::int32_t>(j + 1);
+        }
+      }
+    }
+  }
+  key_lists_ = Listed(random, entries);
+  o_.key_lists = key_lists_.of<std::int32_t>();
+  o_.cache_len = cache_len_;
+  const auto stride = [](std::size_t n) { return static_cast<std::ptrdiff_t>(n); };
+  const std::ptrdiff_t shared = share_heads ? RAPT_REPEAT : stride(lists * row);
+  o_.key_list_strides = {stride(heads * lists * row), shared, stride(row)};
+  if (padding == 0 && !share_heads && random.one_in(2)) o_.key_list_strides = {0, 0, 0};
+  if (!has_lengths) return;
+  key_list_lengths_ = Listed(random, lengths);
+  o_.key_list_lengths = key_list_lengths_.of<std::int32_t>();
+  o_.key_list_length_strides = {stride(heads * lists), share_heads ? RAPT_REPEAT : stride(lists), 1};
+  o_.kv_lengths = nullptr;
+}
+
 void AttentionMemory::place_options() {
   const rapt_type number = p_.number();
   const auto place = [&](const auto &values, rapt_type type, Repeats repeats, std::size_t row, bool by_key) {
@@ -936,6 +1011,7 @@ void AttentionMemory::place_options() {
   kv_starts_ = Listed(random_, a_.kv_starts);
   o_.q_starts = q_starts_.of<std::int32_t>();
   o_.kv_starts = kv_starts_.of<std::int32_t>();
+  place_lists();
 }
 
 AttentionMemory::Place AttentionMemory::query(std::size_t b, std::size_t i) const {
@@ -945,6 +1021,7 @@ AttentionMemory::Place AttentionMemory::key(std::size_t b, std::size_t j) const 
   if (page_size_ != 0) {
     return {static_cast<std::size_t>(table_[b * table_stride_ + j / page_size_]), j % page_size_};
   }
+  if (!tokens_.empty()) return {b, static_cast<std::size_t>(tokens_[b * a_.kv_len + j])};
   return kv_first_.empty() ? Place{b, j} : Place{0, static_cast<std::size_t>(kv_first_[b]) + j};
 }
 Extents AttentionMemory::queries_extents(std::size_t row) const {
@@ -953,7 +1030,7 @@ Extents AttentionMemory::queries_extents(std::size_t row) const {
 }
 Extents AttentionMemory::keys_extents(std::size_t row) const {
   if (page_size_ != 0) return {pages_, a_.kv_heads, page_size_, row};
-  if (kv_first_.empty()) return {a_.batch, a_.kv_heads, a_.kv_len, row};
+  if (kv_first_.empty()) return {a_.batch, a_.kv_heads, tokens_.empty() ? a_.kv_len : cache_len_, row};
   return {1, a_.kv_heads, static_cast<std::size_t>(kv_first_.back()), row, false};
 }
 std::size_t AttentionMemory::keys_in_memory(std::size_t b) const {
@@ -974,7 +1051,7 @@ void AttentionMemory::check_inputs() {
   fault_unless(bias_.unchanged() && mask_.unchanged() && query_scales_.unchanged() && slopes_.unchanged() &&
                    sinks_.unchanged() && q_offsets_.unchanged() && kv_offsets_.unchanged() &&
                    kv_lengths_.unchanged() && block_table_.unchanged() && q_starts_.unchanged() &&
-                   kv_starts_.unchanged(),
+                   kv_starts_.unchanged() && key_lists_.unchanged() && key_list_lengths_.unchanged(),
                "wrote to an option's array");
 }
 
@@ -1041,10 +1118,15 @@ AttentionResults AttentionMemory::run(Way way, bool moves_references) {
   if (p_.kv != RAPT_I8 && !p_.in_bf16()) {
     const std::size_t widened =
         p_.kv == RAPT_F16 || p_.kv == RAPT_BF16 ? 256 * (a_.qk_dim + a_.v_dim) + 128 : 0;
-    fault_unless(bytes == e * (64 * a_.qk_dim + 128 * a_.v_dim + 8192) + 64 + widened,
+    const std::size_t least = e * (64 * a_.qk_dim + 128 * a_.v_dim + 8192) + 64 + widened;
+    const std::size_t rows = e * (64 * (a_.qk_dim + a_.v_dim) + std::max(a_.qk_dim, a_.v_dim));
+    const bool is_scattered = o_.key_lists || o_.page_size % 16 != 0;
+    fault_unless(is_scattered ? bytes >= least + rows && bytes <= least + rows + 384 : bytes == least,
                  "size of the workspace");
   }
-  fault_unless(tasks == a_.batch * a_.kv_heads * ((a_.q_len * a_.q_heads_per_kv_head() + 63) / 64),
+  const std::size_t some = o_.queries_per_list == 0 ? a_.q_len : std::min(o_.queries_per_list, a_.q_len);
+  const std::size_t lists = some == 0 ? 0 : (a_.q_len + some - 1) / some;
+  fault_unless(tasks == a_.batch * a_.kv_heads * lists * ((some * a_.q_heads_per_kv_head() + 63) / 64),
                "number of tasks");
   fault_unless(partial_tasks == tasks * chunks, "number of partial tasks");
   fault_unless(partials_length == a_.batch * a_.q_heads * a_.q_len * chunks * (a_.v_dim + 2),

@@ -174,6 +174,8 @@ class AttentionMemory {
   friend class AttentionEdges;
   void place_queries();
   void place_keys();
+  void draw_tokens();
+  void place_lists();
   void place_options();
   void check(rapt_status status, const char *function);
   void fault_unless(bool fine, const char *text) {
@@ -202,9 +204,13 @@ class AttentionMemory {
   rapt_attention_options o_ = RAPT_ATTENTION_OPTIONS_INIT;
   std::vector<std::int32_t> q_first_, kv_first_, table_;
   std::size_t page_size_ = 0, pages_ = 0, table_stride_ = 0;
+  std::vector<std::int32_t>
+      tokens_;  // [batch][kv_len], the token of a key in a cache of cache_len_ tokens; or empty
+  std::size_t cache_len_ = 0;
   bool packed_ = false;
   Placed q_, k_, v_, k_scales_, v_scales_, bias_, mask_, query_scales_, out_, lse_;
   Listed slopes_, sinks_, q_offsets_, kv_offsets_, kv_lengths_, block_table_, q_starts_, kv_starts_;
+  Listed key_lists_, key_list_lengths_;
   std::vector<double> partials_;
 };
 

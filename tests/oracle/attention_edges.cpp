@@ -41,7 +41,7 @@ void AttentionEdges::add(Array made) {
 void AttentionEdges::see_order(Array &made, const Placed &placed, std::size_t row) const {
   const bool ragged =
       !a_.q_lengths.empty() || !a_.kv_lengths.empty() || !a_.kv_starts.empty() || m_.page_size_ != 0;
-  const std::size_t tokens = std::max({a_.q_len, a_.kv_len, m_.page_size_});
+  const std::size_t tokens = std::max({a_.q_len, a_.kv_len, m_.page_size_, m_.cache_len_});
   made.may_be_longer = ragged && placed.index(1, 0, 0) < placed.index(0, 0, tokens) + row;
 }
 void AttentionEdges::add_queries(Array made, const Placed &placed, std::size_t row) {
@@ -74,6 +74,9 @@ void AttentionEdges::add_keys(Array made, const Placed &placed, std::size_t row,
   see_order(made, placed, row);
   for (std::size_t b = 0; b < a_.batch; ++b) {
     for (std::size_t h = 0; h < a_.kv_heads && a_.queries(b) > 0; ++h) {
+      // Every token of a cache with lists counts as read.
+      const bool has_list = o_.key_lists && (o_.key_list_lengths || a_.keys(b) > 0);
+      for (std::size_t t = 0; has_list && t < m_.cache_len_; ++t) made.take(placed.index(b, h, t), row);
       for (std::size_t j = first_key_of_memory(b); j < a_.keys(b); ++j) {
         const auto at = m_.key(b, j);
         if (packed_block != 0) {
@@ -103,6 +106,36 @@ void AttentionEdges::add_list(const char *name, const std::int32_t *&argument, s
   arrays_.push_back(std::move(made));
 }
 
+void AttentionEdges::add_key_lists() {
+  if (!o_.key_lists) return;
+  const auto add_rows = [&](const char *name, const std::int32_t *&argument, const rapt_strides &strides,
+                            std::size_t row, const void *list) {
+    Array made = array(name, argument, sizeof(std::int32_t));
+    made.list = list;
+    rapt_strides given = strides;
+    const std::size_t some = std::min(o_.queries_per_list == 0 ? a_.q_len : o_.queries_per_list, a_.q_len);
+    const auto lists = static_cast<std::ptrdiff_t>(some == 0 ? 0 : (a_.q_len + some - 1) / some);
+    const auto heads = static_cast<std::ptrdiff_t>(a_.kv_heads), length = static_cast<std::ptrdiff_t>(row);
+    if (given.batch == 0) given = {heads * lists * length, lists * length, length};
+    if (given.head == RAPT_REPEAT) given.head = 0;
+    for (std::size_t b = 0; b < a_.batch; ++b) {
+      if (!o_.key_list_lengths && a_.keys(b) == 0) continue;
+      for (std::size_t h = 0; h < a_.kv_heads; ++h) {
+        for (std::size_t i = 0; i < a_.queries(b); i += some) {
+          made.take(b * static_cast<std::size_t>(given.batch) + h * static_cast<std::size_t>(given.head) +
+                        i / some * static_cast<std::size_t>(given.token),
+                    row);
+        }
+      }
+    }
+    if (made.any()) arrays_.push_back(std::move(made));
+  };
+  add_rows("key_lists", o_.key_lists, o_.key_list_strides, a_.kv_len, nullptr);
+  if (o_.key_list_lengths) {
+    add_rows("key_list_lengths", o_.key_list_lengths, o_.key_list_length_strides, 1, o_.key_list_lengths);
+  }
+}
+
 void AttentionEdges::add_inputs() {
   const std::size_t number = size_of(p_.number()), kv = size_of(p_.kv);
   if (!m_.table_.empty()) {
@@ -128,6 +161,7 @@ void AttentionEdges::add_inputs() {
   per_head("sinks", o_.sinks);
   if (o_.query_scales) add_own_rows(array("query_scales", o_.query_scales, number), m_.query_scales_, false);
   if (stage_ == Stage::merge) return;
+  add_key_lists();
   add_queries(array("q", q_, size_of(p_.q)), m_.q_, a_.qk_dim);
   add_keys(array("k", k_, kv), m_.k_, a_.qk_dim, m_.packed_ ? 64 * a_.qk_dim : 0);
   if (!p_.v_is_k) add_keys(array("v", v_, kv), m_.v_, a_.v_dim, 0);

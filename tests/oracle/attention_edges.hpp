@@ -66,6 +66,7 @@ class AttentionEdges {
   void add_keys(Array made, const Placed &placed, std::size_t row, std::size_t packed_block);
   void add_key_gradients(Array made, const Placed &placed, std::size_t row);
   void add_list(const char *name, const std::int32_t *&argument, std::size_t count);
+  void add_key_lists();
   void add_inputs();
   void add_outputs();
   void add_gradients();

@@ -212,6 +212,7 @@ AttentionEdges::Verdict AttentionEdges::change_softcap() {
 }
 
 AttentionEdges::Verdict AttentionEdges::change_causal_offset() {
+  if (o_.queries_per_list != 0 || o_.key_list_lengths) return {};  // these lists go with no causality
   constexpr std::ptrdiff_t most = std::ptrdiff_t{1} << 60;
   const Side side = random_.one_of({below, at, past});
   const std::ptrdiff_t offset = most - 1 + side;
@@ -221,13 +222,15 @@ AttentionEdges::Verdict AttentionEdges::change_causal_offset() {
           Judges::both};
 }
 
-// A page must hold a multiple of 16 keys, or of 64 for packed keys.
+// A page must hold a key, and a multiple of 64 packed keys.
 AttentionEdges::Verdict AttentionEdges::change_page_size() {
   if (!o_.block_table) return {};
-  const std::size_t off = random_.one_of<std::size_t>({1, 8, 15, 16, 32});
-  o_.page_size += off;
-  if (off % 16 != 0) return {"page size", RAPT_BAD_PAGE_SIZE, Judges::both};
-  if (o_.page_size % 64 == 0 || !m_.packed_) return {};
+  if (random_.one_in(2)) {
+    o_.page_size = 0;
+    return {"page size", RAPT_BAD_PAGE_SIZE, Judges::both};
+  }
+  if (!m_.packed_) return {};
+  o_.page_size += random_.one_of<std::size_t>({1, 8, 15, 16, 32});
   return {"packed page size", RAPT_BAD_PACKED_KEYS, Judges::both};
 }
 
@@ -269,7 +272,7 @@ AttentionEdges::Verdict AttentionEdges::change_workspace_size() {
 }
 
 AttentionEdges::Verdict AttentionEdges::change_lengths() {
-  if (!o_.kv_lengths || o_.block_table || o_.kv_starts) return {};
+  if (!o_.kv_lengths || o_.block_table || o_.kv_starts || o_.key_lists) return {};
   const std::size_t b = random_.below(a_.batch);
   std::int32_t &length = changeable(o_.kv_lengths)[b];
   const Side side = random_.one_of({below, at, past});
@@ -398,7 +401,7 @@ AttentionEdges::Verdict AttentionEdges::change_output_strides() {
 // A tensor's end must fit in ptrdiff_t. At this limit it overlaps other arrays, which is another error.
 AttentionEdges::Verdict AttentionEdges::change_extent() {
   if (!m_.q_first_.empty() || !m_.kv_first_.empty() || !a_.kv_lengths.empty() || !a_.kv_starts.empty() ||
-      o_.block_table) {
+      o_.block_table || o_.key_lists) {
     return {};
   }
   struct Tensor {
@@ -480,7 +483,9 @@ std::string AttentionEdges::fault_of_counts(const Verdict &verdict) {
   __extension__ using Wide = __int128;
   const std::size_t v_dim = o_.v_dim == 0 ? o_.qk_dim : o_.v_dim,
                     kv_heads = o_.kv_heads == 0 ? o_.q_heads : o_.kv_heads;
-  const Wide tiles = (Wide{o_.q_len} * (o_.q_heads / kv_heads) + 63) / 64,
+  const Wide some = o_.queries_per_list == 0 ? o_.q_len : std::min(o_.queries_per_list, o_.q_len),
+             lists = some == 0 ? 0 : (o_.q_len + some - 1) / some,
+             tiles = lists * ((some * (o_.q_heads / kv_heads) + 63) / 64),
              blocks = (Wide{o_.kv_len} + 63) / 64, chunks = (Wide{o_.kv_len} + 511) / 512,
              sets = Wide{o_.batch} * kv_heads, tasks = sets * tiles;
   if (count != tasks) fault += "number of tasks; ";
@@ -489,7 +494,7 @@ std::string AttentionEdges::fault_of_counts(const Verdict &verdict) {
   fault += judge("attention_partial_tasks", rapt_attention_partial_tasks(&o_, &count, &length),
                  fits ? RAPT_OK : RAPT_BAD_SIZE);
   if (fits && (count != tasks * chunks || length != numbers)) fault += "number of partial tasks; ";
-  if (!p_.has_gradient() || o_.block_table || o_.packed_keys) return fault;
+  if (!p_.has_gradient() || o_.block_table || o_.packed_keys || o_.key_lists) return fault;
   const rapt_attention_gradients g = RAPT_ATTENTION_GRADIENTS_INIT;
   fault += judge("attention_backward_tasks", rapt_attention_backward_tasks(&o_, &g, &count), RAPT_OK);
   const Wide parts = std::max<Wide>(1, std::min({(63 + sets) / sets, blocks, tiles}));

@@ -193,6 +193,67 @@ def test_left_padding_of_pages_and_packed_keys(random: Random) -> None:
     assert np.array_equal(rapt.attention(q, k, v, kv_starts=starts, causal=True, threads=2), expected)
 
 
+def test_lists_of_keys(random: Random) -> None:
+    q, k, v = tensors(random)  # 2 sequences, 4 heads over 2, 9 queries
+    batch, kv_heads, tokens, _ = k.shape
+    heads, queries = q.shape[1:3]
+    lists = random.integers(-1, tokens, (batch, 30))
+    gathered = [np.stack([x[b][:, lists[b]] for b in range(batch)]) for x in (k, v)]
+    mask = (lists >= 0)[:, None, None]
+    expected = rapt.attention(q, *gathered, mask=mask, causal=True)
+    assert np.array_equal(rapt.attention(q, k, v, key_lists=lists, causal=True), expected)
+    assert np.array_equal(rapt.attention(q, k, v, key_lists=lists, causal=True, threads=2), expected)
+
+    shared = [x[:1] for x in (k, v)]  # one cache for all sequences
+    expected = rapt.attention(q, *[np.stack([x[0][:, lists[b]] for b in range(batch)]) for x in shared], mask=mask)
+    assert np.array_equal(rapt.attention(q, *shared, key_lists=lists), expected)
+
+    per_query = random.integers(0, tokens, (batch, kv_heads, queries, 20))
+    lengths = random.integers(0, 21, (batch, kv_heads, queries))
+    result, lse = rapt.attention(q, k, v, key_lists=per_query, key_list_lengths=lengths, return_lse=True)
+    group = heads // kv_heads
+    for b, h, i in np.ndindex(batch, heads, queries):
+        of = per_query[b, h // group, i][: lengths[b, h // group, i]]
+        one = rapt.attention(q[b, h, i : i + 1], k[b, h // group, of], v[b, h // group, of], return_lse=True)
+        assert np.array_equal(result[b, h, i : i + 1], one[0]) and lse[b, h, i] == one[1]
+
+    blocks = random.integers(0, tokens, (batch, 3, 20))  # lists of 4 queries, for all heads
+    result = rapt.attention(q, k, v, key_lists=blocks, queries_per_list=4)
+    for at in range(3):
+        some = slice(4 * at, 4 * at + 4)
+        gathered = [np.stack([x[b][:, blocks[b, at]] for b in range(batch)]) for x in (k, v)]
+        assert np.array_equal(result[:, :, some], rapt.attention(q[:, :, some], *gathered))
+
+
+def test_wrong_lists_of_keys(random: Random) -> None:
+    q, k, v = tensors(random)
+    lists = np.zeros((2, 30), int)
+    per_query = np.zeros((2, 9, 30), int)
+    for message, options in (
+        ("has the shape", {"key_lists": lists[:1]}),
+        ("has the shape", {"key_lists": per_query[:, :8]}),
+        ("has the shape", {"key_lists": per_query, "queries_per_list": 2}),
+        ("dimensions", {"key_lists": lists[0]}),
+        ("is 0, but a list has queries", {"key_lists": lists, "queries_per_list": 0}),
+        ("is for key_lists", {"queries_per_list": 2}),
+        ("is for key_lists", {"key_list_lengths": [2, 2]}),
+        ("key_list_lengths has the shape", {"key_lists": lists, "key_list_lengths": [2]}),
+        ("key_list_lengths and kv_lengths", {"key_lists": lists, "key_list_lengths": [2, 2], "kv_lengths": [2, 2]}),
+        (r"key_list_lengths\[1, 0, 0\] is 31, but lists have 30", {"key_lists": lists, "key_list_lengths": [2, 31]}),
+        (r"key_lists\[1, 0, 0, 3\] is 21: k and v have 21 tokens", {"key_lists": lists + 21 * (np.arange(60) == 33).reshape(2, 30)}),
+        (r"key_lists\[0, 0, 0, 0\] is -2", {"key_lists": lists - 2}),
+        ("count from a query's position", {"key_lists": per_query, "causal": True}),
+        ("count from a query's position", {"key_lists": per_query, "window_left": 2}),
+        ("count from a query's position", {"key_lists": lists, "key_list_lengths": [2, 2], "alibi_slopes": np.ones(4)}),
+        ("key_lists and kv_starts both say", {"key_lists": lists, "kv_starts": [0, 0]}),
+        ("packed_keys", {"key_lists": lists, "packed_keys": True, "k": rapt.pack_keys(k)}),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            attention(**{"q": q, "k": k, "v": v, **options})
+    with pytest.raises(TypeError):
+        rapt.attention(q, k, v, key_lists=lists + 0.5)
+
+
 def test_pages(random: Random) -> None:
     q, k, v = tensors(random, batch=1, kv_len=64)
     order = random.permutation(4)

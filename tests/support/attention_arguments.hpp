@@ -80,10 +80,15 @@ struct Call {
 
   void set_v_dim(std::size_t dim) {
     options.v_dim = dim;
+    REQUIRE(fit_workspace() == RAPT_OK);
+  }
+  // Makes the workspace as large as the options need it.
+  rapt_status fit_workspace() {
     const auto bytes = function & forwards ? rapt_attention_workspace : rapt_attention_backward_workspace;
-    REQUIRE(bytes(&options, &workspace_size) == RAPT_OK);
+    const rapt_status status = bytes(&options, &workspace_size);
     workspace_memory.resize(workspace_size);
     workspace = workspace_memory.data();
+    return status;
   }
   void give(std::initializer_list<Array> arrays) {
     for (const Array array : arrays) at[array] = memory[array].data();

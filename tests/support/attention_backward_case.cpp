@@ -60,7 +60,7 @@ class BackwardRun : AttentionRun<T> {
   // The backward functions do not support pages, packed keys or repeated heads.
   static AttentionLayout how(const Layout &layout) {
     AttentionLayout made = layout.attention;
-    made.page_size = 0;
+    made.page_size = made.key_lists = 0;
     made.packed_keys = made.repeated_heads = false;
     return made;
   }

@@ -40,6 +40,7 @@ class ForwardRun : AttentionRun<T, KV> {
     chunks_ = (a_.kv_len + 511) / 512;  // padding would add chunks that are empty
     partials_ = Numbers({a_.batch, a_.q_heads, a_.q_len, chunks_ * (a_.v_dim + 2)}, false, 0, layout, 2);
     rapt_attention_options shape = this->dims();
+    this->set_places_of_keys(0, shape);
     set_out_type(shape);
     std::size_t bytes = 0;
     check(rapt_attention_workspace(&shape, &bytes));

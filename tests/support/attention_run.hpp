@@ -49,6 +49,7 @@ class AttentionRun : protected TaskCalls {
     kv_slack_ = random_.one_in(2);
     kv_first_ = offsets_of(a_.kv_lengths, a_.kv_len, kv_slack_ ? 7 : 0, 3);
     if (how_.page_size != 0) make_block_table();
+    if (how_.key_lists != 0) make_lists();
     place_inputs();
     place_options();
   }
@@ -93,7 +94,7 @@ class AttentionRun : protected TaskCalls {
     const std::size_t heads = how_.repeated_heads && a_.kv_heads == 1 ? 1 : kv_heads();
     if (how_.page_size != 0) return {pages_, heads, how_.page_size, row};
     if (how_.kv_offsets) return {1, heads, kv_first_.back(), row};
-    return {a_.batch, heads, kv_room(), row};
+    return {a_.batch, heads, how_.key_lists != 0 ? cache_len_ : kv_room(), row};
   }
   // Return the tokens of a sequence in memory, padding included.
   std::size_t q_room() const { return a_.q_len + query_padding_; }
@@ -118,6 +119,7 @@ class AttentionRun : protected TaskCalls {
       return {static_cast<std::size_t>(page), j % how_.page_size};
     }
     if (how_.kv_offsets) return {0, kv_first_[b] + j};
+    if (how_.key_lists != 0) return {b, static_cast<std::size_t>(token_of_[b * a_.kv_len + j])};
     return {b, j};
   }
 
@@ -171,6 +173,19 @@ class AttentionRun : protected TaskCalls {
     o.scale_group = a_.scale_group;
     return o;
   }
+  // Sets lists or pages of the sequences from b on. The workspace depends on them.
+  void set_places_of_keys(std::size_t b, rapt_attention_options &o) const {
+    o.kv_len = kv_room();
+    if (how_.key_lists != 0) {
+      o.key_lists = key_lists_.from(b * a_.kv_len);
+      o.key_list_strides = {static_cast<std::ptrdiff_t>(a_.kv_len), RAPT_REPEAT, RAPT_REPEAT};
+      o.cache_len = cache_len_;
+    }
+    if (how_.page_size != 0 && kv_room() > 0) {
+      o.block_table = block_table_.from(b * table_stride_);
+      o.page_size = how_.page_size;
+    }
+  }
   // Returns all options except lse and the strides of the outputs.
   rapt_attention_options options_of(const Piece &piece) {
     rapt_attention_options o = types();
@@ -217,9 +232,13 @@ class AttentionRun : protected TaskCalls {
     if (how_.kv_offsets) o.kv_offsets = kv_offsets_.from(b);
     if (!how_.kv_offsets || kv_slack_) o.kv_lengths = kv_lengths_.from(b);
     if (how_.q_offsets && piece.all_queries) o.q_offsets = q_offsets_.from(b);
-    if (how_.page_size != 0 && kv_room() > 0) {
-      o.block_table = block_table_.from(b * table_stride_);
-      o.page_size = how_.page_size;
+    set_places_of_keys(b, o);
+    if (o.key_lists) {
+      const bool has_positions = o.causal != RAPT_CAUSAL_NONE || o.window_left != 0 || o.window_right != 0 ||
+                                 o.window_chunk != 0 || o.alibi_slopes;
+      if (!has_positions && random_.one_in(2)) o.queries_per_list = 1 + random_.below(o.q_len + 1);
+    }
+    if (o.block_table) {
       const bool is_least = table_stride_ == (kv_room() + how_.page_size - 1) / how_.page_size;
       o.block_table_stride = is_least && random_.one_in(2) ? 0 : table_stride_;
     }
@@ -239,7 +258,8 @@ class AttentionRun : protected TaskCalls {
     fault_unless(k_scales_.unchanged() && v_scales_.unchanged() && query_scales_.unchanged() &&
                      bias_.unchanged() && mask_.unchanged() && slopes_.intact() && sinks_.intact() &&
                      kv_lengths_.intact() && q_offsets_.intact() && kv_offsets_.intact() &&
-                     block_table_.intact() && kv_starts_.intact() && q_starts_.intact(),
+                     block_table_.intact() && kv_starts_.intact() && q_starts_.intact() &&
+                     key_lists_.intact(),
                  "to an option's array");
   }
 
@@ -280,6 +300,11 @@ class AttentionRun : protected TaskCalls {
     if (how_.page_size != 0 || how_.packed_keys) how_.kv_offsets = false;
     if (sizeof(KV) == 1) how_.fused = false;
     if (how_.left_padding != 0) how_.kv_offsets = false;
+    if (a_.kv_len == 0) how_.key_lists = 0;
+    if (how_.key_lists != 0) {
+      how_.packed_keys = how_.kv_offsets = how_.fused = false;
+      how_.page_size = how_.left_padding = 0;
+    }
     if (how_.packed_keys && how_.page_size != 0) how_.page_size = (how_.page_size + 63) / 64 * 64;
     if (how_.page_size != 0 || how_.packed_keys || how_.kv_offsets || how_.q_offsets || how_.repeated_heads) {
       how_.fused = false;
@@ -319,6 +344,38 @@ class AttentionRun : protected TaskCalls {
       offsets.push_back(offsets.back() + used + random_.below(slack + 1));
     }
     return offsets;
+  }
+
+  // Gives each key a token of a larger cache. Tokens of a run follow each other there.
+  void make_lists() {
+    cache_len_ = a_.kv_len + random_.below(70);
+    for (std::size_t b = 0; b < a_.batch; ++b) {
+      std::vector<std::size_t> runs;
+      for (std::size_t first = 0; first < cache_len_; first += how_.key_lists) runs.push_back(first);
+      for (std::size_t i = runs.size(); i > 1; --i) std::swap(runs[i - 1], runs[random_.below(i)]);
+      for (const std::size_t first : runs) {
+        for (std::size_t i = 0; i < how_.key_lists && first + i < cache_len_; ++i) {
+          if (token_of_.size() < (b + 1) * a_.kv_len)
+            token_of_.push_back(static_cast<std::int32_t>(first + i));
+        }
+      }
+    }
+    // Half of the keys that no query sees have no token in the list.
+    std::vector<std::int32_t> entries = token_of_;
+    for (std::size_t b = 0; b < a_.batch; ++b) {
+      for (std::size_t j = 0; j < a_.keys(b); ++j) {
+        if (random_.one_in(2) && !is_seen(b, j)) entries[b * a_.kv_len + j] = -1;
+      }
+    }
+    key_lists_.set(entries, layout_);
+  }
+  bool is_seen(std::size_t b, std::size_t j) const {
+    for (std::size_t h = 0; h < a_.q_heads; ++h) {
+      for (std::size_t i = 0; i < a_.queries(b); ++i) {
+        if (oracle::is_visible(a_, b, h, i, j)) return true;
+      }
+    }
+    return false;
   }
 
   // Gives each used page a random place in memory, and leaves unused pages between them.
@@ -467,12 +524,12 @@ class AttentionRun : protected TaskCalls {
 
   bool kv_slack_ = false, end_together_ = false;
   std::vector<std::size_t> q_first_;
-  std::vector<std::int32_t> page_of_;
-  std::size_t pages_ = 0;
+  std::vector<std::int32_t> page_of_, token_of_;
+  std::size_t pages_ = 0, cache_len_ = 0;
   Numbers query_scales_, k_scales_, v_scales_;
   test::Tensor<std::uint8_t> mask_;
   Array<A> slopes_, sinks_;
-  Array<std::int32_t> kv_lengths_, q_offsets_, kv_offsets_, block_table_, kv_starts_, q_starts_;
+  Array<std::int32_t> kv_lengths_, q_offsets_, kv_offsets_, block_table_, kv_starts_, q_starts_, key_lists_;
 };
 
 }  // namespace rapt::test

@@ -413,8 +413,7 @@ constexpr Option<AttentionLayout> of_attention_layout[] = {
            if (!draw.random.one_in(4)) return;
            layout.page_size = draw.random.one_of<std::size_t>({16, 32, 48, 64, 80, 128, 512});
          },
-     .most = longest,
-     .multiple = 16},
+     .most = longest},
     {.word = "packed_keys",
      .field = &AttentionLayout::packed_keys,
      .draw = [](const Draw &draw, AttentionLayout &layout) { layout.packed_keys = draw.random.one_in(3); }},
@@ -436,6 +435,7 @@ constexpr Option<AttentionLayout> of_attention_layout[] = {
          }},
     // Who draws layouts sets it, so that published cases stay as they are.
     {.word = "left_padding", .field = &AttentionLayout::left_padding, .most = longest},
+    {.word = "key_lists", .field = &AttentionLayout::key_lists, .most = longest},
 };
 
 MatrixOrder draw_order(Random &random) {

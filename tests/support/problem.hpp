@@ -349,6 +349,8 @@ struct AttentionLayout {
   Calls calls = Calls::whole;
   std::size_t left_padding =
       0;  // about so many tokens may be before the first of a sequence; excludes kv_offsets
+  std::size_t key_lists =
+      0;  // tokens of a run in lists of keys, or 0; excludes other places of keys and padding
   bool operator==(const AttentionLayout &) const = default;
 };
 

@@ -29,8 +29,8 @@ struct BatchTile {
   bool some_excluded = false;
   bool is_in_place;
 
-  BatchTile(const rapt::AttentionCall &call, std::size_t index, float *values)
-      : tile(call, index),
+  BatchTile(const rapt::AttentionCall &call, std::size_t index, void *gathered, float *values)
+      : tile(call, index, gathered),
         rows(tile),
         rule(rows),
         scores(tile, rows, nullptr),

@@ -142,7 +142,8 @@ class Bf16Chunk {
   bool expects_no_move(const Step &step) const {
     const Strip &strip = strip_[step.strip];
     return strip.is_near && !strip.has_moved && !state_.moves[step.strip] && !rows_.has_formula && !o_.mask &&
-           begin_ + (step.block + 1) * block <= strip.seen_by_all;
+           begin_ + (step.block + 1) * block <= strip.seen_by_all &&
+           state_.tile.missing(begin_ + step.block * block, block) == 0;
   }
   void finish(const Step &step) {
     while (next_.index <= step.index) {

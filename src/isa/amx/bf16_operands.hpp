@@ -10,6 +10,7 @@
 #include "contract/bf16_arithmetic.hpp"
 #include "contract/types.hpp"
 #include "isa/amx/tiles.hpp"
+#include "kernels/attention/gathered_rows.hpp"
 #include "kernels/vector/inner.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -67,10 +68,11 @@ RAPT_INNER inline void pack_16_rows(std::size_t rows, std::size_t dim, Row row, 
 // Packs the 16 keys from `first` like pack_16_rows(). Only `keys` of the 16 exist.
 [[gnu::noinline, gnu::flatten]] inline void pack_16_keys(const AttentionTile &tile, std::size_t first,
                                                          std::size_t keys, rapt::BF16 *to) {
-  const rapt::BF16 *const from = keys == 0 ? to : tile.k<rapt::BF16>(first);
-  const std::ptrdiff_t stride = tile.options().k_strides.token;
+  const auto [from, stride] =
+      keys == 0 ? RowsOfUnit<rapt::BF16>{to, 0} : key_rows<rapt::BF16>(tile, first, keys);
   pack_16_rows(
-      keys, tile.options().qk_dim, [&](std::size_t i) { return from + at(stride, i); }, to);
+      keys, tile.options().qk_dim,
+      [from = from, stride = stride](std::size_t i) { return from + at(stride, i); }, to);
 }
 // Packs 16 keys like pack_16_keys(), from a cache of packed keys. A block of packed keys also has room for
 // missing keys.
@@ -128,12 +130,9 @@ RAPT_INNER inline void pack_eight(const rapt::BF16 *low, const rapt::BF16 *high,
                                                                std::size_t keys, std::size_t pitch,
                                                                rapt::BF16 *to) {
   const std::size_t dim = tile.options().v_dim;
-  const std::ptrdiff_t stride = tile.options().v_strides.token;
-  const rapt::BF16 *const low = keys == 0 ? to : tile.v<rapt::BF16>(first), *const high =
-                                                                                keys <= 16
-                                                                                    ? low
-                                                                                    : tile.v<rapt::BF16>(
-                                                                                          first + 16);
+  const rapt::BF16 *unit[2] = {to, to};
+  const std::ptrdiff_t stride = value_units(tile, first, keys, unit);
+  const rapt::BF16 *const low = unit[0], *const high = unit[1];
   const std::size_t end = (dim + amx_k32 - 1) / amx_k32 * amx_k32;
   if (keys == amx_k32 && dim % amx_k32 == 0) {
     // Each row is one cache line of 64 bytes, and the loop stores lines in order.

@@ -70,11 +70,9 @@ class Int8Batch {
   void pack_values(const AttentionTile &tile, std::size_t first, std::size_t key, std::size_t left) {
     constexpr std::size_t block = rapt::attention_block, chunk = rapt::attention_chunk;
     ::pack_values(tile, first + key, left, storage_.values + key / block * sizes_.v_tiles * tile_bytes);
-    load_scales<VnniIntegers<IntegerSimd>>([&](std::size_t of) { return tile.k_scales(of); },
-                                           tile.k_scale_strides().token, sizes_.k_groups, first + key, left,
+    load_scales<VnniIntegers<IntegerSimd>>(ScaleRows::of_keys(tile), sizes_.k_groups, first + key, left,
                                            storage_.k_scales + key, chunk);
-    load_scales<VnniIntegers<IntegerSimd>>([&](std::size_t of) { return tile.v_scales(of); },
-                                           tile.v_scale_strides().token, sizes_.v_groups, first + key, left,
+    load_scales<VnniIntegers<IntegerSimd>>(ScaleRows::of_values(tile), sizes_.v_groups, first + key, left,
                                            storage_.v_scales + key, chunk);
     auto finite = ~S::mask{0};
     for (std::size_t g = 0; g < sizes_.v_groups; ++g) {

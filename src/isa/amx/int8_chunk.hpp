@@ -160,7 +160,7 @@ class Int8Chunk {
     const std::size_t first = begin_ + patch.b * block, r = patch.r;
     const SeenKeys seen = rows_.seen_of_block(first, r);
     const bool bounded = seen.excludes_some_of({0, block});
-    const bool plain = !bounded && !rows_.has_formula && !o_.mask;
+    const bool plain = !bounded && !rows_.has_formula && !o_.mask && state_.tile.missing(first, block) == 0;
     batch max = plain ? make_scores(patch, storage_.weights, lanes)
                       : make_scores(patch, storage_.scores + r, tile_pitch);
     if (!plain) {

@@ -17,6 +17,7 @@
 #include "isa/avx512/integer_simd.hpp"
 #include "isa/avx512/simd.hpp"
 #include "isa/x86/vnni.hpp"
+#include "kernels/attention/gathered_rows.hpp"
 #include "kernels/attention/integers.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/vector/inner.hpp"
@@ -125,8 +126,8 @@ struct QuerySegments {
 [[gnu::noinline, gnu::flatten]] inline void pack_keys(const AttentionTile &tile, std::size_t first,
                                                       std::size_t keys, std::int8_t *to) {
   const std::size_t dim = tile.options().qk_dim;
-  const std::int8_t *const from = keys == 0 ? to : tile.k<std::int8_t>(first);
-  const std::ptrdiff_t stride = tile.options().k_strides.token;
+  const auto [from, stride] =
+      keys == 0 ? RowsOfUnit<std::int8_t>{to, 0} : key_rows<std::int8_t>(tile, first, keys);
   for (std::size_t d = 0; d < dim; d += 64, to += tile_bytes) {
     const __mmask64 exist = _bzhi_u64(~std::uint64_t{0}, static_cast<unsigned>(dim - d < 64 ? dim - d : 64));
     for (std::size_t i = 0; i < amx_rows; ++i) {
@@ -157,9 +158,8 @@ struct QuerySegments {
 [[gnu::noinline, gnu::flatten]] inline void pack_values(const AttentionTile &tile, std::size_t first,
                                                         std::size_t keys, std::int8_t *to) {
   const std::size_t dim = tile.options().v_dim;
-  const std::ptrdiff_t stride = tile.options().v_strides.token;
-  const std::int8_t *from[4];
-  for (std::size_t i = 0; i < 4; ++i) from[i] = 16 * i < keys ? tile.v<std::int8_t>(first + 16 * i) : to;
+  const std::int8_t *from[4] = {to, to, to, to};
+  const std::ptrdiff_t stride = value_units(tile, first, keys, from);
   for (std::size_t d = 0; d < dim; d += amx_rows, to += tile_bytes) {
     if (keys == rapt::attention_block && dim - d >= amx_rows) {
       pack_columns(

@@ -32,7 +32,8 @@ class TileBatch {
   // The batch has the tiles [first, first + count) of the call.
   TileBatch(const rapt::AttentionCall &call, const typename Of::Sizes &sizes, std::size_t first,
             std::size_t count, void *workspace)
-      : TileBatch(call, sizes, first, count, Bytes(workspace)) {}
+      : TileBatch(call, sizes, first, count, Bytes(workspace),
+                  rapt::gathered_memory<Element>(call.options, workspace)) {}
 
   Tile &operator[](std::size_t i) { return *tiles_[i]; }
   // Returns whether AMX computes this tile.
@@ -72,13 +73,13 @@ class TileBatch {
 
  private:
   TileBatch(const rapt::AttentionCall &call, const typename Of::Sizes &sizes, std::size_t first,
-            std::size_t count, Bytes workspace)
+            std::size_t count, Bytes workspace, void *gathered)
       : o_(call.options), count_(count), of_(o_, sizes, workspace) {
     static_assert(sizeof(Tile) <= Of::Sizes::numbers_of_tile);
     for (std::size_t i = 0; i < count; ++i) {
       Bytes of_tile(workspace.reserve<char>(sizes.of_tile()));
       void *const numbers = of_tile.reserve<char>(Of::Sizes::numbers_of_tile);
-      tiles_[i] = new (numbers) Tile(call, first + i, of_tile.reserve<float>(sizes.total_values));
+      tiles_[i] = new (numbers) Tile(call, first + i, gathered, of_tile.reserve<float>(sizes.total_values));
       if (Of::goes_in_batch(tiles_[i]->rows)) of_.load_queries(*tiles_[i], of_tile);
     }
   }
@@ -87,8 +88,9 @@ class TileBatch {
   // times as long. Rows that are far apart would share few sets of the L1 cache.
   bool are_keys_operands(const Element *keys) const {
     constexpr std::ptrdiff_t far = 512 / sizeof(Element);
-    return !o_.packed_keys && !o_.block_table && o_.qk_dim % Of::step == 0 && o_.k_strides.token > 0 &&
-           o_.k_strides.token <= far && static_cast<std::size_t>(o_.k_strides.token) % Of::step == 0 &&
+    return !o_.packed_keys && !o_.block_table && !o_.key_lists && o_.qk_dim % Of::step == 0 &&
+           o_.k_strides.token > 0 && o_.k_strides.token <= far &&
+           static_cast<std::size_t>(o_.k_strides.token) % Of::step == 0 &&
            reinterpret_cast<std::uintptr_t>(keys) % amx_row_bytes == 0;
   }
 
@@ -185,10 +187,12 @@ void attention_by_amx(const rapt::AttentionCall *call, std::size_t first, std::s
   if (call->stage == rapt::AttentionStage::merge || !sizes.fit()) {
     return Of::without_tiles()(call, first, last, workspace);
   }
-  const std::size_t most = rapt::tiles_of_batch(sizes.of_tile()), of_head = call->tile_numbers_per_sequence();
+  // A batch's tiles have the same keys, and thus the same list of keys.
+  const std::size_t most = rapt::tiles_of_batch(sizes.of_tile()),
+                    of_list = call->tiles_per_list() > 0 ? call->tiles_per_list() : 1;
   TileRegisters registers;
   while (first < last) {
-    const std::size_t left = of_head - first % of_head, all = last - first < left ? last - first : left;
+    const std::size_t left = of_list - first % of_list, all = last - first < left ? last - first : left;
     const std::size_t count = all < most ? all : most;
     if (!attention_of_batch<Of>(*call, sizes, first, count, workspace, registers)) {
       return Of::without_tiles()(call, first, last, workspace);

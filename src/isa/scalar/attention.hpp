@@ -128,7 +128,7 @@ class AttentionRow {
   }
 
   bool visible(std::size_t key) const {
-    if (key < range_.first || key >= range_.end) return false;
+    if (key < range_.first || key >= range_.end || tile_.is_missing(key)) return false;
     if (const std::uint8_t *mask = tile_.mask(row_); mask && mask[key] == 0) return false;
     const A *bias = tile_.bias<A>(row_);
     return !bias || bias[key] != -std::numeric_limits<A>::infinity();

@@ -33,8 +33,9 @@ void attention_of_tasks(const rapt::AttentionCall *call, std::size_t first, std:
                         void *workspace) {
   using A = typename Ways::A;
   const bool is_whole = call->stage == rapt::AttentionStage::whole;
+  void *const gathered = rapt::gathered_memory<typename Ways::KV>(call->options, workspace);
   for (std::size_t task = first; task < last; ++task) {
-    const AttentionTile tile(*call, is_whole ? task : task % call->tiles());
+    const AttentionTile tile(*call, is_whole ? task : task % call->tiles(), gathered);
     if (tile.rows() == 0) continue;
     const TileRows<A> rows(tile);
     Ways::choose(tile, rows, workspace, [&](auto &way) {

@@ -37,11 +37,14 @@ struct BlockAddresses {
  private:
   void find_block(const AttentionTile &tile, std::size_t first, std::size_t keys) {
     const rapt_attention_options &o = tile.options();
-    constexpr std::size_t unit = rapt::attention_page_unit;
+    const std::size_t unit = tile.is_scattered() ? 1 : rapt::attention_page_unit;
     k_step = o.packed_keys ? static_cast<std::ptrdiff_t>(rapt::packed_dim_stride) : 1;
     const std::ptrdiff_t k_stride = o.packed_keys ? 1 : o.k_strides.token, v_stride = o.v_strides.token;
     for (std::size_t j = 0; j < keys; j += unit) {
-      const E *key = tile.k<E>(first + j), *value = tile.v<E>(first + j);
+      const bool is_missing = tile.is_missing(first + j);
+      const E *const zeros = is_missing ? rapt::Gathered<E>(o, tile.gathered()).zeros : nullptr;
+      const E *key = is_missing ? zeros : tile.k<E>(first + j),
+              *value = is_missing ? zeros : tile.v<E>(first + j);
       const std::size_t end = keys - j < unit ? keys : j + unit;
       for (std::size_t i = j; i < end; ++i) {
         k[i] = key + k_stride * static_cast<std::ptrdiff_t>(i - j);
@@ -51,12 +54,12 @@ struct BlockAddresses {
   }
   void find_next(const AttentionTile &tile, std::size_t first, std::size_t left) {
     const rapt_attention_options &o = tile.options();
-    constexpr std::size_t unit = rapt::attention_page_unit;
+    const std::size_t unit = tile.is_scattered() ? 1 : rapt::attention_page_unit;
     const std::ptrdiff_t stride = o.packed_keys ? static_cast<std::ptrdiff_t>(o.qk_dim) : o.k_strides.token;
     const E *key = nullptr;
     for (std::size_t j = 0; j < block; ++j) {
-      if (j >= left) {
-        next_k[j] = j < unit || left == 0 ? k[0] : next_k[0];
+      if (j >= left || tile.is_missing(first + j)) {
+        next_k[j] = j == 0 || left == 0 ? k[0] : next_k[0];
         continue;
       }
       if (j % unit == 0 && (j == 0 || !o.packed_keys)) key = tile.k<E>(first + j);

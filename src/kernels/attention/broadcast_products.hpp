@@ -124,7 +124,7 @@ class BroadcastProducts {
     const AttentionTile::Range seen = rows.range();
     const std::size_t bytes_per_row = (o.bias ? sizeof(A) : 0) + (o.mask ? 1 : 0);
     const std::size_t bytes_per_key = (o.qk_dim + o.v_dim) * sizeof(KV) + rows.rows * bytes_per_row;
-    return tile.is_first_of_head() || seen.end - seen.first > room / bytes_per_key;
+    return tile.is_first_of_keys() || seen.end - seen.first > room / bytes_per_key;
   }
 
  protected:

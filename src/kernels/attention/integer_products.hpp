@@ -22,6 +22,7 @@ namespace {
 template <class Rows>
 class IntegerProducts {
  public:
+  using KV = std::int8_t;
   using A = float;
   using S = simd<float>;
   using I = typename Rows::I;
@@ -69,7 +70,7 @@ class IntegerProducts {
   }
 
   void scores(std::size_t first, std::size_t keys, float *scores) {
-    const Int8Run *const run = runs_.next_block();
+    const Int8Run *const run = runs_.next_keys(first, keys);
     if constexpr (TransposesBytes<I>) {
       if (transposes_) return transposed_scores(run, first, keys, scores);
     }
@@ -116,7 +117,7 @@ class IntegerProducts {
 
   void values(std::size_t first, std::size_t keys, const float *weights, const float *rescale, float *values,
               std::size_t pitch) {
-    const Int8Run *const run = runs_.next_block();
+    const Int8Run *const run = runs_.next_values(first, keys);
     const bool in_place = v_group_ == o_.v_dim;
     const auto add_group = [&](std::size_t from, const float *v_scales) RAPT_INNER {
       by_rows_at_once<I::value_rows>([&](std::size_t r, auto count) RAPT_INNER {
@@ -152,8 +153,7 @@ class IntegerProducts {
   }
   void transposed_scores(const Int8Run *run, std::size_t first, std::size_t keys, float *scores) const {
     alignas(64) float k_scales[scale_groups_at_once][block];
-    load_scales<I>([&](std::size_t key) { return tile_.k_scales(key); }, tile_.k_scale_strides().token,
-                   k_groups_, first, keys, k_scales[0], block);
+    load_scales<I>(ScaleRows::of_keys(tile_), k_groups_, first, keys, k_scales[0], block);
     const auto compute = [&](std::size_t r, auto count) RAPT_INNER {
       Rows::template transposed_scores<count>({queries_ + r * pitch_, pitch_, steps_ + r * k_groups_,
                                                k_groups_, k_scales[0], k_group_, o_.qk_dim},
@@ -171,13 +171,11 @@ class IntegerProducts {
 
   template <class F>
   RAPT_INNER void each_k_scale_group(std::size_t first, std::size_t keys, F f) const {
-    each_scale_group<I>([&](std::size_t key) { return tile_.k_scales(key); }, tile_.k_scale_strides().token,
-                        k_groups_, first, keys, f);
+    each_scale_group<I>(ScaleRows::of_keys(tile_), k_groups_, first, keys, f);
   }
   template <class F>
   RAPT_INNER void each_v_scale_group(std::size_t first, std::size_t keys, F f) const {
-    each_scale_group<I>([&](std::size_t key) { return tile_.v_scales(key); }, tile_.v_scale_strides().token,
-                        o_.v_dim / v_group_, first, keys, f);
+    each_scale_group<I>(ScaleRows::of_values(tile_), o_.v_dim / v_group_, first, keys, f);
   }
   // Calls f(first row, count) for groups of up to `most` rows, where count is a constant.
   template <std::size_t most, class F>
@@ -189,7 +187,7 @@ class IntegerProducts {
   const AttentionTile &tile_;
   const rapt_attention_options &o_;
   const TileRows<float> &rows_;
-  RunList<std::int8_t> runs_;
+  RunList<std::int8_t, Scattered::copied> runs_;
   std::size_t k_group_, v_group_, k_groups_;
   bool transposes_;
   std::size_t pitch_;

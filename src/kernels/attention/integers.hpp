@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "call/attention_tile.hpp"
 #include "contract/attention.hpp"
 #include "contract/int8_attention.hpp"
 #include "contract/integer_units.hpp"
@@ -52,21 +53,51 @@ float make_integers(const float *weights, const float *scales, std::int16_t *to)
   return units.step;
 }
 
-// Loads the scales of a block's keys for `groups` adjacent scale groups. Scales past the last key are 0.
-// at(key) is the address of a key's first scale, and `stride` the distance to the next key's. The scales of
-// group g are stored at to + g * pitch.
+// Says where the scales of keys or of values lie, from scale group `group` on.
+struct ScaleRows {
+  const AttentionTile &tile;
+  bool are_of_keys;
+  std::size_t group = 0;
+
+  static ScaleRows of_keys(const AttentionTile &tile) { return {tile, true}; }
+  static ScaleRows of_values(const AttentionTile &tile) { return {tile, false}; }
+  const float *operator()(std::size_t key) const {
+    return (are_of_keys ? tile.k_scales(key) : tile.v_scales(key)) + group;
+  }
+  std::ptrdiff_t stride() const {
+    return (are_of_keys ? tile.k_scale_strides() : tile.v_scale_strides()).token;
+  }
+};
+
+// Loads the scales of up to 16 keys that may lie anywhere.
+[[gnu::noinline]] inline void load_scattered_scales(const ScaleRows &at, std::size_t groups,
+                                                    std::size_t first, std::size_t count, float *to,
+                                                    std::size_t pitch) {
+  for (std::size_t i = 0; i < rapt::attention_page_unit; ++i) {
+    const float *const scales = i < count && !at.tile.is_missing(first + i) ? at(first + i) : nullptr;
+    for (std::size_t g = 0; g < groups; ++g) to[g * pitch + i] = scales ? scales[g] : 0.0f;
+  }
+}
+
+// Loads the scales of a block's keys for `groups` adjacent scale groups. Scales past the last key, and of missing keys,
+// are 0. The scales of group g are stored at to + g * pitch.
 //
 // If the scales are contiguous, and there are 2 groups or a multiple of 4, they are transposed in registers.
 // One by one, the scales of a block of 128 dimensions in groups of 32 took 500 cycles for keys and values.
-template <class I, class At>
-RAPT_INNER inline void load_scales(At at, std::ptrdiff_t stride, std::size_t groups, std::size_t first,
+template <class I>
+RAPT_INNER inline void load_scales(const ScaleRows &at, std::size_t groups, std::size_t first,
                                    std::size_t keys, float *to, std::size_t pitch) {
   using S = simd<float>;
   using batch = typename S::batch;
   constexpr std::size_t unit = rapt::attention_page_unit, part = 4;
+  const std::ptrdiff_t stride = at.stride();
   const bool dense = stride == static_cast<std::ptrdiff_t>(groups);
   for (std::size_t j = 0; j < rapt::attention_block; j += unit) {
     const std::size_t count = keys <= j ? 0 : keys - j < unit ? keys - j : unit;
+    if (at.tile.is_scattered() && count > 0 && !at.tile.lie_together(first + j, count)) [[unlikely]] {
+      load_scattered_scales(at, groups, first + j, count, to + j, pitch);
+      continue;
+    }
     const float *from = count > 0 ? at(first + j) : nullptr;
     if (count == unit && dense && groups == 1) {
       unroll<unit / S::width>(
@@ -102,15 +133,15 @@ RAPT_INNER inline void load_scales(At at, std::ptrdiff_t stride, std::size_t gro
 inline constexpr std::size_t scale_groups_at_once = 16;
 
 // Calls f(g, scales) for each scale group g of a block. `scales` has one scale per key.
-template <class I, class At, class F>
-RAPT_INNER inline void each_scale_group(At at, std::ptrdiff_t stride, std::size_t groups, std::size_t first,
+template <class I, class F>
+RAPT_INNER inline void each_scale_group(const ScaleRows &at, std::size_t groups, std::size_t first,
                                         std::size_t keys, F f) {
   alignas(64) float scales[scale_groups_at_once][rapt::attention_block];
   for (std::size_t g = 0; g < groups; ++g) {
     const std::size_t in_turn = g % scale_groups_at_once;
     if (in_turn == 0) {
       const std::size_t left = groups - g;
-      load_scales<I>([&](std::size_t key) { return at(key) + g; }, stride,
+      load_scales<I>(ScaleRows{at.tile, at.are_of_keys, g},
                      left < scale_groups_at_once ? left : scale_groups_at_once, first, keys, scales[0],
                      rapt::attention_block);
     }

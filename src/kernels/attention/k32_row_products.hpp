@@ -13,9 +13,9 @@ namespace {
 
 // Rows is the class that multiplies few rows: K32Rows, or a level's replacement such as BfmlalRows.
 template <class Rows>
-class K32RowProducts : public TransposingProducts<rapt::BF16> {
+class K32RowProducts : public TransposingProducts<rapt::BF16, Scattered::copied> {
  public:
-  using Base = TransposingProducts<rapt::BF16>;
+  using Base = TransposingProducts<rapt::BF16, Scattered::copied>;
   using E = rapt::BF16;
   using Rule = Bf16Rule;
   static constexpr std::size_t k32 = rapt::Bf16Contract::k32;
@@ -42,7 +42,7 @@ class K32RowProducts : public TransposingProducts<rapt::BF16> {
   void use_exact_products() { guard_.use_exact_products(); }
 
   void scores(std::size_t first, std::size_t keys, float *scores) {
-    const RowRun<E> *const run = runs_.next_block();
+    const RowRun<E> *const run = runs_.next_keys(first, keys);
     if (guard_.is_exact()) [[unlikely]]
       return exact_scores(first, keys, scores);
     const typename S::Flushing flushing;
@@ -65,10 +65,11 @@ class K32RowProducts : public TransposingProducts<rapt::BF16> {
 
   void values(std::size_t first, std::size_t keys, const float *weights, const float *rescale, float *values,
               std::size_t pitch) {
-    const RowRun<E> *const run = runs_.next_block();
+    const RowRun<E> *const run = runs_.next_values(first, keys);
     multiply_rows(rescale, values, pitch);
     if (guard_.is_exact()) [[unlikely]] {
-      return exact_values(first, keys, weights, values, pitch, [](std::size_t, std::size_t) { return true; });
+      return exact_values(first, keys, weights, values, pitch,
+                          [&](std::size_t, std::size_t key) { return !tile_.is_missing(key); });
     }
     const typename S::Flushing flushing;
     by_rows([&](std::size_t r, auto count) RAPT_INNER {
@@ -128,6 +129,10 @@ class K32RowProducts : public TransposingProducts<rapt::BF16> {
     const std::size_t step = o_.packed_keys ? rapt::packed_dim_stride : 1;
     for (std::size_t r = 0; r < rows_.rows; ++r) {
       for (std::size_t j = 0; j < keys; ++j) {
+        if (tile_.is_missing(first + j)) {
+          scores[r * block + j] = 0;
+          continue;
+        }
         const E *const key = tile_.k<E>(first + j);
         scores[r * block + j] = add_with_flushes(
             0, o_.qk_dim, [&](std::size_t d) { return queries_[r * pitch_ + d]; },

@@ -71,6 +71,7 @@ class KeysInLanes {
     std::size_t first, keys;
     A *scores;
     A rescale[most_rows];
+    std::uint64_t missing;  // bit j belongs to key first + j
   };
 
   void add_keys(std::size_t begin, std::size_t end) {
@@ -80,7 +81,7 @@ class KeysInLanes {
       products_.begin_chunk(first, chunk_end, last);
       Block now{}, before{};
       for (std::size_t key = first; key < chunk_end; key += block, before = now) {
-        now = {key, chunk_end - key < block ? chunk_end - key : block, scores_[key / block % 2], {}};
+        now = {key, chunk_end - key < block ? chunk_end - key : block, scores_[key / block % 2], {}, 0};
         compute_weights(sums, now);
         if (before.keys > 0) add_values(values, before);
       }
@@ -92,11 +93,13 @@ class KeysInLanes {
   void compute_weights(Sums &sums, Block &now) {
     products_.scores(now.first, now.keys, now.scores);
     alignas(64) A numbers[RowSums<A>::count];
+    now.missing = tile_.missing(now.first, now.keys);
     for (std::size_t r = 0; r < rows_.rows; ++r) {
       const std::size_t begin = within_block(rows_.first[r], now.first),
                         row_end = within_block(rows_.end[r], now.first);
       if (begin > 0 || row_end < now.keys || o_.mask || o_.bias) some_excluded_ = true;
-      const bool as_they_are = begin == 0 && row_end == block && !rows_.has_formula && !o_.mask;
+      const bool as_they_are =
+          begin == 0 && row_end == block && !rows_.has_formula && !o_.mask && now.missing == 0;
       numbers[r] = as_they_are ? largest_of(now.scores + r * block) : make_scores(r, now, begin, row_end);
     }
     for (std::size_t r = rows_.rows; r < rows_.lanes; ++r) numbers[r] = numbers[rows_.rows - 1];
@@ -120,7 +123,7 @@ class KeysInLanes {
   }
 
   bool is_visible(std::size_t r, std::size_t key) const {
-    if (key < rows_.first[r] || key >= rows_.end[r]) return false;
+    if (key < rows_.first[r] || key >= rows_.end[r] || tile_.is_missing(key)) return false;
     if (o_.mask && tile_.mask(rows_.of[r])[key] == 0) return false;
     return !o_.bias || tile_.bias<A>(rows_.of[r])[key] != -std::numeric_limits<A>::infinity();
   }
@@ -133,6 +136,12 @@ class KeysInLanes {
     A *const row = now.scores + r * block;
     const A *bias = o_.bias ? tile_.bias<A>(rows_.of[r]) + first : nullptr;
     const std::uint8_t *mask = o_.mask ? tile_.mask(rows_.of[r]) + first : nullptr;
+    std::uint8_t exist[block];
+    if (now.missing != 0) [[unlikely]] {
+      for (std::size_t j = 0; j < now.keys; ++j)
+        exist[j] = (now.missing >> j & 1) == 0 && (!mask || mask[j] != 0);
+      mask = exist;
+    }
     ScoreFormula<A> formula(o_, rows_);
     formula.factor = batch(rows_.factor[r]);
     formula.slope = batch(rows_.slope[r]);

@@ -23,15 +23,20 @@
 
 namespace {
 
-// Describes a run: 16 rows of keys or values with a constant distance between rows.
+// Describes a run: 16 rows of keys or values, which usually have a constant distance.
 template <class E>
 struct RowRun {
   static constexpr std::size_t rows = rapt::attention_page_unit;
   const E *first;
   std::ptrdiff_t stride;
   std::size_t dim;
-  std::uintptr_t far = 0;  // if not 0, fetch_pages() prefetches to L2 what is this many bytes after the run
-  bool alone = false;      // one or two queries read this run alone, and prefetch nothing but the next one
+  std::uintptr_t far;  // if not 0, fetch_pages() prefetches to L2 what is this many bytes after the run
+  bool alone;          // one or two queries read this run alone, and prefetch nothing but the next one
+  const E *const *scattered;  // if not null, the addresses of the rows, which are at no constant distance
+
+  RAPT_INNER const E *row(std::size_t i) const {
+    return scattered ? scattered[i] : first + stride * static_cast<std::ptrdiff_t>(i);
+  }
 };
 inline constexpr std::size_t runs_per_block = rapt::attention_block / rapt::attention_page_unit;
 
@@ -39,8 +44,7 @@ inline constexpr std::size_t runs_per_block = rapt::attention_block / rapt::atte
 template <class E>
 RAPT_INNER inline const E *row_of(const RowRun<E> *runs, std::size_t i) {
   constexpr std::size_t rows = RowRun<E>::rows;
-  const RowRun<E> &run = runs[i / rows];
-  return run.first + run.stride * static_cast<std::ptrdiff_t>(i % rows);
+  return runs[i / rows].row(i % rows);
 }
 
 // Returns whether all rows are a multiple of a page apart, as in a token-major cache of 8 heads of 128 floats.
@@ -105,6 +109,8 @@ RAPT_INNER inline void fetch_pages(const RowRun<E> *run, const RowRun<E> *last) 
     return fetch_far_lines(*run);
   if constexpr (queries > 4) return;
   if (queries <= 2 && run->alone) return;
+  if (run_after(run, 6, last)->scattered) [[unlikely]]
+    return;
   constexpr std::ptrdiff_t page = 4096;
   constexpr std::uintptr_t line = 64;
   const RowRun<E> &of = *run_after(run, 6, last);
@@ -149,12 +155,25 @@ class LinesAhead {
     at_ += skip_;
     end_ += skip_ + row_;
     if (--left_ > 0) return;
+    if (run_->scattered && ++scattered_row_ < run_->rows) [[unlikely]]
+      return begin_row(run_->scattered[scattered_row_]);
     if (run_ < last_) ++run_;
     begin();
   }
+  RAPT_INNER void begin_row(const E *row) {
+    at_ = reinterpret_cast<std::uintptr_t>(row);
+    end_ = at_ + row_;
+    left_ = 1;
+  }
   RAPT_INNER void begin() {
-    at_ = reinterpret_cast<std::uintptr_t>(run_->first);
     row_ = run_->dim * sizeof(E);
+    if (run_->scattered) [[unlikely]] {
+      to_l2_ = false;
+      skip_ = 0;
+      scattered_row_ = 0;
+      return begin_row(run_->scattered[0]);
+    }
+    at_ = reinterpret_cast<std::uintptr_t>(run_->first);
     to_l2_ = rows_share_sets(*run_);
     skip_ = static_cast<std::uintptr_t>(run_->stride) * sizeof(E) - row_;
     left_ = run_->rows;
@@ -168,10 +187,11 @@ class LinesAhead {
   const RowRun<E> *run_, *last_;
   std::uintptr_t at_, end_, row_, skip_;
   std::size_t left_;
+  std::size_t scattered_row_ = 0;
   bool to_l2_;
 };
 
-// Prefetches for loops that read rows one after the other, from dimension d on. With up to 4 queries, each
+// Prefetches for loops that read rows one after the other, from row `row` of a run and dimension d on. With up to 4 queries, each
 // row prefetches the same lines of the row `runs_ahead` runs later. With more, a loop reads rows in several
 // passes, and each pass prefetches the next lines of `lines`.
 template <class E, std::size_t queries>
@@ -179,9 +199,9 @@ class RowsAhead {
  public:
   using Lines = LinesAhead<E, queries, Cache::l1>;
 
-  RowsAhead(const RowRun<E> *run, Lines &lines, std::size_t d) : lines_(lines) {
+  RowsAhead(const RowRun<E> *run, Lines &lines, std::size_t d, std::size_t row = 0) : lines_(lines) {
     const RowRun<E> &of = *run_after(run, runs_ahead<queries>(*run), lines.last());
-    at_ = reinterpret_cast<std::uintptr_t>(of.first + d);
+    at_ = reinterpret_cast<std::uintptr_t>((row == 0 ? of.first : of.row(row)) + d);
     stride_ = static_cast<std::uintptr_t>(of.stride) * sizeof(E);
     to_l2_ = rows_share_sets(of);
   }

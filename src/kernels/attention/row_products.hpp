@@ -54,9 +54,12 @@ template <class A, std::size_t rows, class E>
 template <class E, std::size_t count>
 class KeyRows {
  public:
-  KeyRows(const RowRun<E> *keys, std::size_t from) : KeyRows(keys->stride) {
-    unroll<runs>([&](auto run)
-                     RAPT_INNER { set<run>(row_of(keys, from + run * RowRun<E>::rows), keys->stride); });
+  KeyRows(const RowRun<E> *keys, std::size_t from) : KeyRows(keys[from / RowRun<E>::rows].stride) {
+    const std::ptrdiff_t stride = keys[from / RowRun<E>::rows].stride;
+    unroll<runs>([&](auto run) RAPT_INNER {
+      const RowRun<E> &of = keys[from / RowRun<E>::rows + run];
+      set<run>(of.first + stride * static_cast<std::ptrdiff_t>(from % RowRun<E>::rows), stride);
+    });
   }
   // This constructor is for contiguous rows of `width` elements each.
   KeyRows(const E *rows, std::ptrdiff_t width) : KeyRows(width) {
@@ -257,6 +260,20 @@ template <class A, std::size_t rows, class E>
   transposed_scores<A, rows, 1>(queries, last_rows, lines, dim, scores + first);
 }
 
+// Computes the scores of a block some of whose rows are at no constant distance.
+template <class A, std::size_t rows, std::size_t vectors, class E>
+[[gnu::noinline, gnu::flatten]] void scattered_row_scores(const A *queries, const RowRun<E> *keys,
+                                                          const RowRun<E> *last, std::size_t count,
+                                                          std::size_t dim, A *scores) {
+  constexpr std::size_t together = vectors * simd<A>::width;
+  LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(keys, last);
+  for (std::size_t j = 0; j < count; j += together) {
+    const std::size_t left = count - j < together ? count - j : together;
+    const LastKeyRows<E, together> key_rows(keys, j, left);
+    transposed_scores<A, rows, vectors>(queries, key_rows, lines, dim, scores + j);
+  }
+}
+
 // Computes the scores of keys that are not packed. With few rows, two vectors of keys alternate: while the
 // chains of one wait, the square of the other is transposed. Scores after the last key, up to the end of its
 // vector, are unspecified.
@@ -271,6 +288,10 @@ template <class A, std::size_t rows, class E>
   constexpr bool one_run = 2 * S::width <= RowRun<E>::rows;
   constexpr std::size_t vectors = rows <= 2 && MultipliesByLane<S> ? 4 : rows <= (one_run ? 4 : 2) ? 2 : 1;
   constexpr std::size_t together = vectors * S::width;
+  static_assert(together <= 2 * RowRun<E>::rows);  // RunList scatters pairs of runs
+  if (keys[0].scattered || keys[2].scattered) [[unlikely]] {
+    return scattered_row_scores<A, rows, vectors>(queries, keys, last, count, dim, scores);
+  }
   LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(keys, last);
   std::size_t j = 0;
   const auto fetch = [&](std::size_t keys_at_once) RAPT_INNER {
@@ -327,40 +348,43 @@ RAPT_INNER inline void row_values_of(const A *weights, const RowRun<E> *value, s
   });
   for (std::size_t j = 0; j < keys; j += size, ++value) {
     if (d == 0) fetch_pages<rows>(value, lines.last());
-    const std::size_t end = keys - j < size ? keys : j + size;
-    std::size_t i = j;
-    const E *from = value->first + d;
-    RowsAhead<E, rows> ahead(value, lines, d);
-    if constexpr (whole && MultipliesByLane<S>) {  // one load has the weights of several keys
-      for (; end - i >= S::width; i += S::width) {
-        batch weight[rows];
-        unroll<rows>([&](std::size_t r) RAPT_INNER { weight[r] = S::load(weights + r * block + i); });
-        unroll<S::width>([&](auto k) RAPT_INNER {
-          unroll<vectors>([&](auto v) RAPT_INNER {
-            constexpr std::size_t bytes = v * S::width * sizeof(E);
-            if constexpr (bytes % 64 == 0) ahead.fetch(bytes);
-            const batch element = S::load(from + v * S::width);
-            unroll<rows>([&](std::size_t r) RAPT_INNER {
-              sum[r][v] = S::template fma_by_lane<k>(weight[r], element, sum[r][v]);
+    const std::size_t run_end = keys - j < size ? keys : j + size;
+    for (std::size_t i = j; i < run_end;) {  // scattered rows are taken one by one
+      const std::size_t end = value->scattered ? i + 1 : run_end;
+      const E *from = (value->scattered ? value->scattered[i - j] : value->first) + d;
+      RowsAhead<E, rows> ahead(value, lines, d, i - j);
+      if constexpr (whole && MultipliesByLane<S>) {  // one load has the weights of several keys
+        for (; end - i >= S::width; i += S::width) {
+          batch weight[rows];
+          unroll<rows>([&](std::size_t r) RAPT_INNER { weight[r] = S::load(weights + r * block + i); });
+          unroll<S::width>([&](auto k) RAPT_INNER {
+            unroll<vectors>([&](auto v) RAPT_INNER {
+              constexpr std::size_t bytes = v * S::width * sizeof(E);
+              if constexpr (bytes % 64 == 0) ahead.fetch(bytes);
+              const batch element = S::load(from + v * S::width);
+              unroll<rows>([&](std::size_t r) RAPT_INNER {
+                sum[r][v] = S::template fma_by_lane<k>(weight[r], element, sum[r][v]);
+              });
             });
+            from += value->stride;
+            ahead.next_row();
           });
-          from += value->stride;
-          ahead.next_row();
+        }
+      }
+      for (; i < end; ++i, from += value->stride, ahead.next_row()) {
+        batch element[vectors];
+        unroll<vectors>([&](auto v) RAPT_INNER {
+          constexpr std::size_t bytes = v * S::width * sizeof(E);
+          if constexpr (bytes % 64 == 0) ahead.fetch(bytes);
+          element[v] = whole || v + 1 < vectors ? S::load(from + v * S::width)
+                                                : S::load_first(from + v * S::width, tail);
+        });
+        unroll<rows>([&](std::size_t r) RAPT_INNER {
+          const batch weight((weights + r * block)[i]);
+          unroll<vectors>([&](std::size_t v)
+                              RAPT_INNER { sum[r][v] = S::fma(weight, element[v], sum[r][v]); });
         });
       }
-    }
-    for (; i < end; ++i, from += value->stride, ahead.next_row()) {
-      batch element[vectors];
-      unroll<vectors>([&](auto v) RAPT_INNER {
-        constexpr std::size_t bytes = v * S::width * sizeof(E);
-        if constexpr (bytes % 64 == 0) ahead.fetch(bytes);
-        element[v] = whole || v + 1 < vectors ? S::load(from + v * S::width)
-                                              : S::load_first(from + v * S::width, tail);
-      });
-      unroll<rows>([&](std::size_t r) RAPT_INNER {
-        const batch weight((weights + r * block)[i]);
-        unroll<vectors>([&](std::size_t v) RAPT_INNER { sum[r][v] = S::fma(weight, element[v], sum[r][v]); });
-      });
     }
   }
   unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)

@@ -6,13 +6,21 @@
 #include <type_traits>
 
 #include "call/attention_tile.hpp"
+#include "call/attention_workspace.hpp"
+#include "kernels/attention/gathered_rows.hpp"
 #include "kernels/attention/lines_ahead.hpp"
 #include "machine/questions.hpp"
 
 namespace {
 
+// Says how products read 16 rows that do not lie together: by their addresses, or as copies that follow each other.
+// Copies of wide rows exceed the L1 cache:
+//
+//   AVX-512, a query over 1024 keys of 128 dimensions of f32 in L2, in any order, us | copies 47 | addresses 25
+enum class Scattered { by_address, copied };
+
 // Lists runs of 16 rows: the keys of each block, followed by the values of the block before.
-template <class KV>
+template <class KV, Scattered scattered>
 class RunList {
  public:
   using Run = RowRun<KV>;
@@ -21,28 +29,32 @@ class RunList {
   explicit RunList(const AttentionTile &tile)
       : tile_(tile),
         o_(tile.options()),
+        gathered_(o_, tile.gathered()),
         far_(exceed(16) && rapt_fetches_far_ahead() ? 65536 : 0),
         alone_(has_vectors_of_runs && !o_.packed_keys && exceed(48) && rapt_reads_in_order()) {}
 
-  // Lists the runs of the chunk [from, chunk_end). Keys end at `end`.
+  // Lists the runs of the chunk [from, chunk_end). Keys end at `end`. Rows that are copied are copied when they are read.
+  // Until then their runs have the memory for them, which costs nothing to prefetch.
   void begin_chunk(std::size_t from, std::size_t chunk_end, std::size_t end) {
-    Run *run = runs_;
-    std::size_t k = from;
-    run = add_keys(run, k, end);
-    for (k += block; k < chunk_end; k += block) {
-      run = add_keys(run, k, end);
-      run = add_values(run, k - block, end);
+    if (tile_.is_scattered()) [[unlikely]] {
+      add_runs<true>(from, chunk_end, end);
+    } else {
+      add_runs<false>(from, chunk_end, end);
     }
-    run = add_values(run, k - block, end);
-    if (chunk_end < end) {
-      run = add_keys(run, chunk_end, end);
-      run = add_keys(run, chunk_end + block < end ? chunk_end + block : chunk_end, end);
-    }
-    last_ = run - 1;
     next_ = runs_;
   }
 
-  // Returns the runs of the next block of keys or values.
+  // Return the runs of the chunk's next block of keys or values, [first, first + count).
+  const Run *next_keys(std::size_t first, std::size_t count) {
+    if (scattered == Scattered::copied && tile_.is_scattered()) [[unlikely]]
+      copy(gathered_.keys, first, count, gather_keys<KV>);
+    return next_block();
+  }
+  const Run *next_values(std::size_t first, std::size_t count) {
+    if (scattered == Scattered::copied && tile_.is_scattered()) [[unlikely]]
+      copy(gathered_.values, first, count, gather_values<KV>);
+    return next_block();
+  }
   const Run *next_block() {
     const Run *const run = next_;
     next_ += runs_per_block;
@@ -52,37 +64,112 @@ class RunList {
 
  private:
   static constexpr bool has_vectors_of_runs = std::is_same_v<KV, float> && simd<float>::width == Run::rows;
+  static constexpr std::size_t most_runs = 2 * runs_per_block * (rapt::attention_chunk / block + 1);
 
   // Returns whether the keys and values of all heads are larger than so many MB, as a cache has.
   bool exceed(std::size_t mb) const {
     const std::size_t tokens = tile_.kv_len() * o_.kv_heads * o_.batch;
     return tokens * (o_.qk_dim + o_.v_dim) * sizeof(KV) > mb << 20;
   }
-  Run *add_keys(Run *run, std::size_t first, std::size_t end) const {
+  template <bool may_scatter>
+  void add_runs(std::size_t from, std::size_t chunk_end, std::size_t end) {
+    Run *run = runs_;
+    std::size_t k = from;
+    run = add_keys<may_scatter>(run, k, end);
+    for (k += block; k < chunk_end; k += block) {
+      run = add_keys<may_scatter>(run, k, end);
+      run = add_values<may_scatter>(run, k - block, end);
+    }
+    run = add_values<may_scatter>(run, k - block, end);
+    if (chunk_end < end) {
+      run = add_keys<may_scatter>(run, chunk_end, end);
+      run = add_keys<may_scatter>(run, chunk_end + block < end ? chunk_end + block : chunk_end, end);
+    }
+    last_ = run - 1;
+  }
+  template <bool may_scatter>
+  Run *add_keys(Run *run, std::size_t first, std::size_t end) {
     const std::ptrdiff_t stride =
         o_.packed_keys ? static_cast<std::ptrdiff_t>(o_.qk_dim) : o_.k_strides.token;
     for (std::size_t i = 0; i < block; i += Run::rows) {
       const std::size_t at = first + i < end ? first + i : end - 1;
+      if (may_scatter && is_scattered(at, end)) {
+        *run = scattered_run(run, at, end, gathered_.keys, o_.qk_dim, tile_.k_of_token<KV>(0),
+                             o_.k_strides.token, [&](std::size_t key) { return tile_.k<KV>(key); });
+        ++run;
+        continue;
+      }
       // Packed keys have another order, but occupy the same cache lines.
       const KV *const key = o_.packed_keys ? tile_.k<KV>(first) + i * o_.qk_dim : tile_.k<KV>(at);
-      *run++ = {key, stride, o_.qk_dim, far_, alone_};
+      *run++ = {key, stride, o_.qk_dim, far_, alone_, nullptr};
     }
     return run;
   }
-  Run *add_values(Run *run, std::size_t first, std::size_t end) const {
+  template <bool may_scatter>
+  Run *add_values(Run *run, std::size_t first, std::size_t end) {
     for (std::size_t i = 0; i < block; i += Run::rows) {
-      *run++ = {tile_.v<KV>(first + i < end ? first + i : end - 1), o_.v_strides.token, o_.v_dim, far_,
-                alone_};
+      const std::size_t at = first + i < end ? first + i : end - 1;
+      if (may_scatter && is_scattered(at, end)) {
+        *run = scattered_run(run, at, end, gathered_.values, o_.v_dim, tile_.v_of_token<KV>(0),
+                             o_.v_strides.token, [&](std::size_t key) { return tile_.v<KV>(key); });
+        ++run;
+        continue;
+      }
+      *run++ = {tile_.v<KV>(at), o_.v_strides.token, o_.v_dim, far_, alone_, nullptr};
     }
     return run;
   }
 
+  static std::size_t count_of(std::size_t first, std::size_t end) {
+    return end - first < Run::rows ? end - first : Run::rows;
+  }
+  // KeyRows reads two runs with one stride. So both are scattered if the rows of one of them do not lie together.
+  bool is_scattered(std::size_t key, std::size_t end) const {
+    bool together = true;
+    for (std::size_t i = 0, first = key / (2 * Run::rows) * (2 * Run::rows); i < 2 && first < end;
+         ++i, first += Run::rows) {
+      together = together && tile_.lie_together(first, count_of(first, end));
+    }
+    return !together;
+  }
+  // Makes a run of rows that do not lie together. A missing row is the row of zeros. Token 0 of a list is at `token0`;
+  // address(key) is for pages.
+  template <class Address>
+  [[gnu::noinline]] Run scattered_run(const Run *run, std::size_t first, std::size_t end, const KV *memory,
+                                      std::size_t dim, const KV *token0, std::ptrdiff_t stride,
+                                      Address address) {
+    if constexpr (scattered == Scattered::copied)
+      return {memory, static_cast<std::ptrdiff_t>(dim), dim, 0, false, nullptr};
+    const KV **const rows = rows_ + (run - runs_) * static_cast<std::ptrdiff_t>(Run::rows);
+    const std::size_t count = count_of(first, end);
+    const std::int32_t *const list = tile_.list();
+    for (std::size_t i = 0; i < count; ++i) {
+      rows[i] = !list                 ? address(first + i)
+                : list[first + i] < 0 ? gathered_.zeros
+                                      : token0 + stride * list[first + i];
+    }
+    for (std::size_t i = count; i < Run::rows; ++i) rows[i] = rows[count - 1];
+    return {rows[0], stride, dim, 0, false, rows};
+  }
+  // Copies the rows of the next block that have `memory` to be copied to.
+  template <class Rows>
+  [[gnu::noinline]] void copy(const KV *memory, std::size_t first, std::size_t count, Rows rows) {
+    for (std::size_t i = 0; i < count; i += Run::rows) {
+      Run &run = next_[i / Run::rows];
+      if (run.first == memory) run.first = rows(tile_, first + i, count_of(i, count));
+    }
+  }
+
   const AttentionTile &tile_;
   const rapt_attention_options &o_;
+  rapt::Gathered<KV> gathered_;
   std::uintptr_t far_;
   bool alone_;
-  const Run *next_ = nullptr, *last_ = nullptr;
-  Run runs_[2 * runs_per_block * (rapt::attention_chunk / block + 1)];
+  Run *next_ = nullptr;
+  const Run *last_ = nullptr;
+  Run runs_[most_runs];
+  // The addresses of scattered rows. Prefetching may read one more than there are.
+  const KV *rows_[scattered == Scattered::by_address ? most_runs * Run::rows + 1 : 1];
 };
 
 }  // namespace

@@ -46,7 +46,8 @@ class TileScores {
   template <class Largest>
   RAPT_INNER batch complete(std::size_t r, std::size_t first, const SeenKeys &seen, bool excludes,
                             Largest largest) {
-    const bool masked = o_.mask && load_mask(r, first, seen.any.first, seen.any.end);
+    const bool may_be_masked = o_.mask || tile_.is_scattered();
+    const bool masked = may_be_masked && load_mask(r, first, seen.any.first, seen.any.end);
     if (rows_.has_formula || masked || exclusions) return make(r, first, seen, masked);
     if (excludes) return exclude(r, first, seen);
     return largest();
@@ -69,16 +70,21 @@ class TileScores {
     });
   }
 
-  // Loads the mask's bits for a vector of rows and the block at `first`. Returns whether the mask excludes
-  // one of the keys [begin, end).
+  // Loads the mask's bits for a vector of rows and the block at `first`, without missing keys. Returns whether one of the
+  // keys [begin, end) is excluded.
   bool load_mask(std::size_t r, std::size_t first, std::size_t begin, std::size_t end) {
     if (begin >= end) return false;
     const bool fetches = tile_.kv_len() - first > block;
+    const std::uint64_t exist = ~tile_.missing(first, end);
+    if (!o_.mask && exist == ~std::uint64_t{0}) return false;
     std::uint64_t all = ~std::uint64_t{0};
     for (std::size_t i = 0; i < S::width; ++i) {
-      const std::uint8_t *const flags = mask_[r + i] + first;
-      if (fetches) __builtin_prefetch(flags + 2 * block - 1, 0, 2);  // the next block's flags
-      const std::uint64_t bits = S::flag_bits(flags, end);
+      std::uint64_t bits = exist;
+      if (o_.mask) {
+        const std::uint8_t *const flags = mask_[r + i] + first;
+        if (fetches) __builtin_prefetch(flags + 2 * block - 1, 0, 2);  // the next block's flags
+        bits &= S::flag_bits(flags, end);
+      }
       for (std::size_t w = 0; w < words; ++w) seen_[w][i] = static_cast<Word>(bits >> (w * word_bits));
       all &= bits;
     }

@@ -26,9 +26,10 @@ namespace {
 
 // KV is the type of keys and values; queries have any type. A level with a faster way to multiply supplies a
 // class with the same members.
-template <class KV>
+template <class Element, Scattered scattered = Scattered::by_address>
 class TransposingProducts {
  public:
+  using KV = Element;
   using A = rapt::Arithmetic<KV>;
   using S = simd<A>;
   using batch = typename S::batch;
@@ -71,7 +72,7 @@ class TransposingProducts {
 
   // Sets scores[r * 64 + j] to dot(query r, key first + j) for the next block of the chunk.
   void scores(std::size_t first, std::size_t keys, A *scores) {
-    const RowRun<KV> *const run = runs_.next_block();
+    const RowRun<KV> *const run = runs_.next_keys(first, keys);
     by_rows_at_once([&](std::size_t r, auto count) RAPT_INNER {
       const A *const queries = queries_ + r * o_.qk_dim;
       A *const scores_of = scores + r * block;
@@ -89,9 +90,9 @@ class TransposingProducts {
   void prepare_weights(std::size_t, std::size_t, const A *) const {}
 
   // Rescales the earlier results, and adds the weighted values of the next block of the chunk.
-  void values(std::size_t, std::size_t keys, const A *weights, const A *rescale, A *values,
+  void values(std::size_t first, std::size_t keys, const A *weights, const A *rescale, A *values,
               std::size_t pitch) {
-    const RowRun<KV> *const run = runs_.next_block();
+    const RowRun<KV> *const run = runs_.next_values(first, keys);
     by_rows_at_once([&](std::size_t r, auto count) RAPT_INNER {
       row_values<A, count>(weights + r * block, run, keys, runs_.last(), rescale + r, o_.v_dim,
                            values + r * pitch, pitch);
@@ -169,7 +170,7 @@ class TransposingProducts {
   const TileRows<A> &rows_;
   A *queries_;
   std::size_t rows_at_once_;
-  RunList<KV> runs_;
+  RunList<KV, scattered> runs_;
 };
 
 }  // namespace

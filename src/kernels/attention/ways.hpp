@@ -26,6 +26,7 @@ namespace {
 template <class KeyProducts, std::size_t most_rows, class RowProducts>
 struct Ways {
   using A = typename KeyProducts::A;
+  using KV = typename KeyProducts::KV;
 
   // Calls compute(way) with the way for this tile.
   template <class Compute>

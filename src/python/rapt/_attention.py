@@ -49,7 +49,8 @@ def attention(  # type: ignore[misc]
     causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
     window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
     kv_offsets: TensorLike | None = None, kv_starts: TensorLike | None = None, q_starts: TensorLike | None = None,
-    block_table: TensorLike | None = None, packed_keys: bool = False,
+    block_table: TensorLike | None = None, key_lists: TensorLike | None = None,
+    key_list_lengths: TensorLike | None = None, queries_per_list: int | None = None, packed_keys: bool = False,
     k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
     arithmetic: Arithmetic = None, out_type: Any = None,
 ) -> Torch: ...
@@ -62,7 +63,8 @@ def attention(  # type: ignore[misc]
     causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
     window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
     kv_offsets: TensorLike | None = None, kv_starts: TensorLike | None = None, q_starts: TensorLike | None = None,
-    block_table: TensorLike | None = None, packed_keys: bool = False,
+    block_table: TensorLike | None = None, key_lists: TensorLike | None = None,
+    key_list_lengths: TensorLike | None = None, queries_per_list: int | None = None, packed_keys: bool = False,
     k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
     arithmetic: Arithmetic = None, out_type: Any = None,
 ) -> tuple[Torch, Torch]: ...
@@ -75,7 +77,8 @@ def attention(
     causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
     window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
     kv_offsets: TensorLike | None = None, kv_starts: TensorLike | None = None, q_starts: TensorLike | None = None,
-    block_table: TensorLike | None = None, packed_keys: bool = False,
+    block_table: TensorLike | None = None, key_lists: TensorLike | None = None,
+    key_list_lengths: TensorLike | None = None, queries_per_list: int | None = None, packed_keys: bool = False,
     k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
     arithmetic: Arithmetic = None, out_type: Any = None,
 ) -> Array: ...
@@ -88,7 +91,8 @@ def attention(
     causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
     window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
     kv_offsets: TensorLike | None = None, kv_starts: TensorLike | None = None, q_starts: TensorLike | None = None,
-    block_table: TensorLike | None = None, packed_keys: bool = False,
+    block_table: TensorLike | None = None, key_lists: TensorLike | None = None,
+    key_list_lengths: TensorLike | None = None, queries_per_list: int | None = None, packed_keys: bool = False,
     k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
     arithmetic: Arithmetic = None, out_type: Any = None,
 ) -> tuple[Array, Array]: ...
@@ -121,6 +125,9 @@ def attention(
     kv_starts: TensorLike | None = None,
     q_starts: TensorLike | None = None,
     block_table: TensorLike | None = None,
+    key_lists: TensorLike | None = None,
+    key_list_lengths: TensorLike | None = None,
+    queries_per_list: int | None = None,
     packed_keys: bool = False,
     k_scales: TensorLike | None = None,
     v_scales: TensorLike | None = None,
@@ -177,7 +184,15 @@ def attention(
     q_starts        [batch] integers, the first query of each sequence: those before see no key. Under causality queries
                     before kv_starts see none anyway. Not next to q_offsets
     block_table     [batch][pages] integers: k and v are [pages][kv_heads][page_size][dim]. kv_len is the largest of
-                    kv_lengths, or all pages of a row. page_size is a multiple of 16, of 64 with packed_keys
+                    kv_lengths, or all pages of a row. page_size is a multiple of 64 with packed_keys
+    key_lists       integers, tokens of k and v: [batch][kv_len] lists of a sequence each, [batch][lists][kv_len] of blocks of
+                    queries, or [batch][kv_heads][lists][kv_len]. Key j is entry j of a list, so that results have the bits
+                    of the listed tokens laid end to end. -1 is a key that no query sees. k and v have any number of tokens,
+                    and may have a batch of 1 that all sequences share. Not next to kv_offsets, kv_starts, block_table or
+                    packed_keys
+    key_list_lengths   integers in the shape of key_lists without its last dimension, the entries of each list
+    queries_per_list   how many queries share a list, where there are several; 1 if there is a list for each query. Several
+                    lists, and key_list_lengths, go with no causality, window or slope
     packed_keys     True: k comes from pack_keys; not next to kv_offsets
     k_scales, v_scales   numbers in the shape of v without its last dimension, or with the scale groups in its place, only
                     of int8
@@ -201,8 +216,8 @@ def attention(
     """
     call = _call(
         q, k, v, scale, softcap, query_scales, alibi_slopes, sinks, bias, mask, causal, causal_offset, window_left,
-        window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, kv_starts, q_starts, block_table, packed_keys,
-        k_scales, v_scales, scale_group, arithmetic, out_type,
+        window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, kv_starts, q_starts, block_table, key_lists,
+        key_list_lengths, queries_per_list, packed_keys, k_scales, v_scales, scale_group, arithmetic, out_type,
     )  # fmt: skip
     result = call.output(out)
     lse = call.new_lse() if return_lse is not False and flag(return_lse, "return_lse") else None
@@ -259,6 +274,9 @@ def _call(
     kv_starts: TensorLike | None,
     q_starts: TensorLike | None,
     block_table: TensorLike | None,
+    key_lists: TensorLike | None,
+    key_list_lengths: TensorLike | None,
+    queries_per_list: int | None,
     packed_keys: bool,
     k_scales: TensorLike | None,
     v_scales: TensorLike | None,
@@ -267,10 +285,15 @@ def _call(
     out_type: Any,
     gradient: bool = False,
 ) -> AttentionCall:
-    """The arguments are positional: 27 names take a microsecond to pass."""
+    """The arguments are positional: 30 names take a microsecond to pass."""
     call = AttentionCall(q, k, v, packed_keys, arithmetic, out_type)
     if gradient and call.options.kv_type == I8:
         raise TypeError(f"k and v have elements of {call.v.dtype.name}, which have no gradient")
+    if key_lists is not None:
+        call.set_lists(key_lists, key_list_lengths, queries_per_list)
+    elif key_list_lengths is not None or queries_per_list is not None:
+        name = "queries_per_list" if key_list_lengths is None else "key_list_lengths"
+        raise ValueError(f"{name} is for key_lists")
     call.set_sequences(q_offsets, kv_offsets, kv_lengths, kv_starts, q_starts, block_table)
     call.set_kv_scales(k_scales, v_scales, scale_group)
     call.set_scores(scale, softcap, query_scales, alibi_slopes, sinks)
@@ -441,8 +464,8 @@ def attention_backward(
     wide = type_choice(_GRADIENT_TYPES, "gradient_type", gradient_type)
     call = _call(
         q, k, v, scale, softcap, query_scales, alibi_slopes, sinks, bias, mask, causal, causal_offset, window_left,
-        window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, kv_starts, q_starts, None, False, None, None, None,
-        arithmetic, out_type, True,
+        window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, kv_starts, q_starts, None, None, None, None, False,
+        None, None, None, arithmetic, out_type, True,
     )  # fmt: skip
     options = call.options
     d_out, result = call.result_of_forward(dout, "dout"), call.result_of_forward(out, "out")

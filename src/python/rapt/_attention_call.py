@@ -29,7 +29,7 @@ from ._arrays import (
     tensor_strides,
 )
 from ._attention_errors import error
-from ._library import ARITHMETIC, F32, I8, AttentionOptions, Strides, count
+from ._library import ARITHMETIC, F32, I8, REPEAT, AttentionOptions, Strides, count
 from ._scores import Causal, causal_fields, scale_field
 
 BLOCK = 64  # keys of a block of packed keys
@@ -52,7 +52,7 @@ class AttentionCall:
 
     __slots__ = (
         "q", "k", "v", "options", "kept", "number", "bias", "q_offsets", "kv_offsets", "kv_batch", "packed_keys", "strided",
-        "kv_lengths", "kv_starts", "q_starts", "block_table", "copied",
+        "kv_lengths", "kv_starts", "q_starts", "block_table", "key_lists", "key_list_lengths", "copied",
     )  # fmt: skip
 
     def __init__(self, q: Any, k: Any, v: Any, packed_keys: bool, arithmetic: str | None, out_type: Any) -> None:
@@ -66,6 +66,8 @@ class AttentionCall:
         self.kv_starts: Array | None = None
         self.q_starts: Array | None = None
         self.block_table: Array | None = None
+        self.key_lists: Array | None = None  # [batch][kv_heads or 1][lists][kv_len]
+        self.key_list_lengths: Array | None = None  # [batch][kv_heads or 1][lists]
         self.packed_keys = packed_keys is not False and flag(packed_keys, "packed_keys")
         self.options = o = AttentionOptions()
         o.q_type = q_type = element_type(q, "q")
@@ -166,6 +168,8 @@ class AttentionCall:
             self.q_starts = self._per_sequence("q_starts", q_starts)
         if block_table is not None:
             self._set_pages(block_table)
+        if self.key_lists is not None:
+            self._check_lists(q_offsets is not None)
         if self.kv_batch != o.batch:
             raise ValueError(f"q has {o.batch} sequences, k and v have {self.kv_batch}")
 
@@ -178,15 +182,64 @@ class AttentionCall:
             raise ValueError(f"block_table has the shape {table.shape}, not a row for each of {o.batch} sequences")
         if table.size > 0 and table.max() >= self.kv_batch:
             raise ValueError(f"block_table names page {table.max()} of {self.kv_batch}")
-        unit = BLOCK if self.packed_keys else 16
-        if o.kv_len == 0 or o.kv_len % unit != 0:
-            packed = " of packed keys" if self.packed_keys else ""
-            raise ValueError(f"v has pages of {o.kv_len} keys: the length of a page{packed} is a multiple of {unit}")
+        if o.kv_len == 0:
+            raise ValueError("v has pages of 0 keys")
+        if self.packed_keys and o.kv_len % BLOCK != 0:
+            raise ValueError(
+                f"v has pages of {o.kv_len} keys: the length of a page of packed keys is a multiple of {BLOCK}"
+            )
         o.page_size, o.block_table_stride, self.kv_batch = o.kv_len, table.shape[1], o.batch
         room = table.shape[1] * o.page_size
         o.kv_len = room if self.kv_lengths is None else int(self.kv_lengths.max(initial=0))
         if o.kv_len > room:
             raise ValueError(f"kv_lengths holds {o.kv_len}, more than {table.shape[1]} pages of {o.page_size} keys")
+
+    def set_lists(self, key_lists: Any, key_list_lengths: Any, queries_per_list: int | None) -> None:
+        """Must be called before set_sequences(): the number of entries is then that of keys."""
+        o = self.options
+        lists = self._integers("key_lists", key_lists)
+        if not 2 <= lists.ndim <= 4:
+            raise ValueError(f"key_lists has {lists.ndim} dimensions, not 2 to 4")
+        if self.packed_keys:
+            raise ValueError("key_lists is set next to packed_keys: only plain keys can be listed")
+        shape = (len(lists), *(1,) * (4 - lists.ndim), *lists.shape[1:])
+        self.key_lists = lists.reshape(shape)
+        o.cache_len, o.kv_len = o.kv_len, shape[3]
+        o.queries_per_list = 0 if queries_per_list is None else integer(queries_per_list, "queries_per_list")
+        if queries_per_list == 0:
+            raise ValueError("queries_per_list is 0, but a list has queries: None is all queries of a sequence")
+        if queries_per_list is None and shape[2] != 1:
+            o.queries_per_list = 1
+        o.key_list_strides = _strides_of_lists(shape[1:], shape[3])
+        if key_list_lengths is None:
+            return
+        lengths = self._integers("key_list_lengths", key_list_lengths)
+        if lengths.shape != lists.shape[:-1]:
+            raise ValueError(f"key_list_lengths has the shape {lengths.shape}, not {lists.shape[:-1]}")
+        self.key_list_lengths = lengths.reshape(shape[:3])
+        o.key_list_length_strides = _strides_of_lists(shape[1:], 1)
+
+    def _check_lists(self, packed: bool) -> None:
+        o, lists = self.options, self.key_lists
+        assert lists is not None
+        for name, other in (
+            ("kv_offsets", self.kv_offsets), ("kv_starts", self.kv_starts), ("block_table", self.block_table)
+        ):  # fmt: skip
+            if other is not None:
+                raise ValueError(f"key_lists and {name} both say where the keys are: only one of them may be given")
+        some = o.queries_per_list or max(o.q_len, 1)
+        expected = max(-(-o.q_len // some), 1)
+        if len(lists) != o.batch or lists.shape[1] not in (1, o.kv_heads) or lists.shape[2] != expected:
+            raise ValueError(
+                f"key_lists has the shape {lists.shape}, not {(o.batch, o.kv_heads, expected, o.kv_len)} or 1 in place of "
+                f"{o.kv_heads}, with {some} queries for a list"
+            )
+        if packed or self.kv_batch == 1 != o.batch:
+            if not self.strided:
+                self._set_strides()
+        if self.kv_batch == 1 != o.batch:  # all sequences share a cache
+            o.k_strides.batch = o.v_strides.batch = REPEAT
+            self.kv_batch = o.batch
 
     def _per_sequence(self, name: str, x: Any) -> Array:
         array = self._integers(name, x)
@@ -386,6 +439,14 @@ def _four(array: Array, name: str) -> tuple[int, ...]:
     if not 2 <= len(shape) <= 4:
         raise ValueError(f"{name} has {len(shape)} dimensions, not 2 to 4")
     return (1,) * (4 - len(shape)) + shape
+
+
+def _strides_of_lists(shape: tuple[int, ...], row: int) -> Strides:
+    """The strides of contiguous [kv_heads or 1][lists][...], of which all heads share one, or all queries."""
+    heads, lists = shape[0], shape[1]
+    return Strides(
+        heads * lists * row or REPEAT, lists * row if heads > 1 and row else REPEAT, row if lists > 1 else REPEAT
+    )
 
 
 _WINDOWS = {

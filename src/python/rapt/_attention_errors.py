@@ -104,6 +104,33 @@ def _block_table(call: AttentionCall) -> str:
     return f"block_table[{b}, {page}] is {table[b, page]}: no page has that number"
 
 
+def _key_lists(call: AttentionCall) -> str:
+    o, lists = call.options, call.key_lists
+    assert lists is not None
+    lengths = np.full(lists.shape[:3], o.kv_len) if call.key_list_lengths is None else call.key_list_lengths
+    if call.kv_lengths is not None:
+        lengths = np.broadcast_to(call.kv_lengths[:, None, None], lists.shape[:3])
+    used = np.arange(o.kv_len) < lengths[..., None]
+    b, h, at, j = np.argwhere(used & ((lists < -1) | (lists >= o.cache_len)))[0]
+    return f"key_lists[{b}, {h}, {at}, {j}] is {lists[b, h, at, j]}: k and v have {o.cache_len} tokens"
+
+
+def _key_list_lengths(call: AttentionCall) -> str:
+    o, lengths = call.options, call.key_list_lengths
+    assert lengths is not None
+    if call.kv_lengths is not None:
+        return "key_list_lengths and kv_lengths both say how many keys there are: only one of them may be given"
+    b, h, at = np.argwhere((lengths < 0) | (lengths > o.kv_len))[0]
+    return f"key_list_lengths[{b}, {h}, {at}] is {lengths[b, h, at]}, but lists have {o.kv_len} entries"
+
+
+def _queries_per_list(call: AttentionCall) -> str:
+    return (
+        "key_lists of several lists, or with key_list_lengths, next to causality, a window or alibi_slopes: these count from "
+        "a query's position, which needs one list for all queries"
+    )
+
+
 def _packed_keys(call: AttentionCall) -> str:
     return "packed_keys is True next to kv_offsets: packed keys of sequences end to end are not possible"
 
@@ -134,4 +161,7 @@ _TEXTS: dict[int, Callable[[AttentionCall], str]] = {
     Status.Q_STARTS: _q_starts,
     Status.BLOCK_TABLE: _block_table,
     Status.PACKED_KEYS: _packed_keys,
+    Status.KEY_LISTS: _key_lists,
+    Status.KEY_LIST_LENGTHS: _key_list_lengths,
+    Status.QUERIES_PER_LIST: _queries_per_list,
 }

@@ -205,6 +205,12 @@ class AttentionOptions(_Options):
         ("lse_strides", Strides),
         ("kv_starts", c_void_p),
         ("q_starts", c_void_p),
+        ("key_lists", c_void_p),
+        ("key_list_strides", Strides),
+        ("queries_per_list", c_size_t),
+        ("key_list_lengths", c_void_p),
+        ("key_list_length_strides", Strides),
+        ("cache_len", c_size_t),
     ]
 
 

@@ -41,3 +41,6 @@ class Status(IntEnum):
     WEIGHT = 94
     KV_STARTS = 115
     Q_STARTS = 116
+    KEY_LISTS = 145
+    KEY_LIST_LENGTHS = 147
+    QUERIES_PER_LIST = 148
