@@ -240,23 +240,23 @@ enum rapt_status {
   RAPT_BAD_Q_STRIDE,     /**< q_stride is smaller than a row */
   RAPT_BAD_OUT_STRIDE,   /**< out_stride is smaller than a row */
   RAPT_BAD_INDICES, /**< indices is null, or an index is below -1 or not below out_rows, or rows of bags */
-  RAPT_BAD_BATCH_STRIDE,   /**< a batch stride is smaller than a sequence or a problem */
-  RAPT_BAD_RESULT,         /**< result is not one of rapt_convolution_result */
-  RAPT_BAD_GROUPS,         /**< groups does not divide in_channels and out_channels */
-  RAPT_BAD_A,              /**< a is null */
-  RAPT_BAD_B,              /**< b is null */
-  RAPT_BAD_A_STRIDE,       /**< a_stride is smaller than a row */
-  RAPT_BAD_B_STRIDE,       /**< b_stride is smaller than a row */
-  RAPT_BAD_STATE_STRIDE,   /**< state_stride is smaller than a token */
-  RAPT_BAD_AXIS,           /**< axis is not below dims */
-  RAPT_BAD_TARGET,         /**< target is null, or an entry is neither a class nor ignore_index */
+  RAPT_BAD_BATCH_STRIDE,    /**< a batch stride is smaller than a sequence or a problem */
+  RAPT_BAD_RESULT,          /**< result is not one of rapt_convolution_result */
+  RAPT_BAD_GROUPS,          /**< groups does not divide in_channels and out_channels */
+  RAPT_BAD_A,               /**< a is null */
+  RAPT_BAD_B,               /**< b is null */
+  RAPT_BAD_A_STRIDE,        /**< a_stride is smaller than a row */
+  RAPT_BAD_B_STRIDE,        /**< b_stride is smaller than a row */
+  RAPT_BAD_STATE_STRIDE,    /**< state_stride is smaller than a token */
+  RAPT_BAD_AXIS,            /**< axis is not below dims */
+  RAPT_BAD_TARGET,          /**< target is null, or an entry is neither a class nor ignore_index */
   RAPT_BAD_LABEL_SMOOTHING, /**< label_smoothing is not between 0 and 1 */
-  RAPT_BAD_DECAY,         /**< decay_per_key is set without g */
-  RAPT_BAD_G_STRIDES,     /**< a stride of g is 0 or negative, or set without g */
-  RAPT_BAD_BETA_STRIDES,  /**< a stride of beta is 0 or negative, or set without beta */
-  RAPT_BAD_L2_NORM,       /**< l2_norm is not one of rapt_l2_norm */
-  RAPT_BAD_STATE_STRIDES, /**< strides of state or final_state are no layout of states, or set without it */
-  RAPT_BAD_STATE_WINDOW   /**< state_window or window_stride is set without final_state, or too small */
+  RAPT_BAD_DECAY,           /**< decay_per_key is set without g */
+  RAPT_BAD_G_STRIDES,       /**< a stride of g is 0 or negative, or set without g */
+  RAPT_BAD_BETA_STRIDES,    /**< a stride of beta is 0 or negative, or set without beta */
+  RAPT_BAD_L2_NORM,         /**< l2_norm is not one of rapt_l2_norm */
+  RAPT_BAD_STATE_STRIDES,   /**< strides of state or final_state are no layout of states, or set without it */
+  RAPT_BAD_STATE_WINDOW     /**< state_window or window_stride is set without final_state, or too small */
 };
 typedef enum rapt_status rapt_status;
 
@@ -2609,7 +2609,8 @@ typedef struct rapt_delta_rule_options {
   /** Where heads share: 0: neighbours do, so that of n heads that share with m, head h has h / (n / m), as in transformers and
    * ONNX. 1: head h has h % m, as in ggml. */
   int interleaved_heads;
-  rapt_strides q_strides;   /**< of q; all 0: contiguous, in the order above; RAPT_REPEAT repeats. So are those of k and v */
+  rapt_strides
+      q_strides; /**< of q; all 0: contiguous, in the order above; RAPT_REPEAT repeats. So are those of k and v */
   rapt_strides k_strides;   /**< of k */
   rapt_strides v_strides;   /**< of v */
   rapt_strides out_strides; /**< of out, without RAPT_REPEAT */
@@ -2629,22 +2630,24 @@ typedef struct rapt_delta_rule_options {
   const int32_t *offsets;
 
   /* The states, [batch][v_heads][key_dim][value_dim] of f32. */
-  const float *state;              /**< before the first token; or null: zeros */
-  rapt_state_strides state_strides; /**< of state; all 0: contiguous. ggml's have a key of 1 and a value of key_dim */
-  float *final_state;              /**< output: after the last token; or null. It may be state, with the same strides */
+  const float *state; /**< before the first token; or null: zeros */
+  rapt_state_strides
+      state_strides;  /**< of state; all 0: contiguous. ggml's have a key of 1 and a value of key_dim */
+  float *final_state; /**< output: after the last token; or null. It may be state, with the same strides */
   rapt_state_strides final_strides; /**< of final_state; all 0: contiguous */
   /** 0: 1. w: final_state is [w][batch][v_heads][key_dim][value_dim], the newest state first: number s is the state without
    * the last s tokens. A sequence of fewer tokens writes only those after each of its tokens. */
   size_t state_window;
-  ptrdiff_t window_stride; /**< from one of these to the next; only with a state_window above 1; 0: contiguous */
+  ptrdiff_t
+      window_stride; /**< from one of these to the next; only with a state_window above 1; 0: contiguous */
 } rapt_delta_rule_options;
 
 /** One sequence; everything else zero. */
-#define RAPT_DELTA_RULE_OPTIONS_INIT                                                                              \
-  {                                                                                                               \
-    sizeof(rapt_delta_rule_options), RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, /* shape */ 1, 0, 1, 0, 0, 0, 0, 0,    \
-        {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0.0, 0, 0.0, /* rule */ NULL, {0, 0, 0}, 0, NULL, {0, 0, 0}, \
-        NULL, /* states */ NULL, {0, 0, 0, 0}, NULL, {0, 0, 0, 0}, 0, 0                                           \
+#define RAPT_DELTA_RULE_OPTIONS_INIT                                                                        \
+  {                                                                                                         \
+    sizeof(rapt_delta_rule_options), RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, /* shape */ 1, 0, 1, 0, 0, 0, 0, \
+        0, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0.0, 0, 0.0, /* rule */ NULL, {0, 0, 0}, 0, NULL,    \
+        {0, 0, 0}, NULL, /* states */ NULL, {0, 0, 0, 0}, NULL, {0, 0, 0, 0}, 0, 0                          \
   }
 
 /** The gated delta rule of Qwen3-Next, Qwen3.5 and Kimi Linear, and linear attention with and without decay: ONNX's

@@ -24,7 +24,9 @@ constexpr std::size_t delta_many_heads = 16;
 // Rows are prepared for so many tokens at once.
 constexpr std::size_t delta_chunk = 64;
 
-bool is_zero(const rapt_state_strides &s) { return s.batch == 0 && s.head == 0 && s.key == 0 && s.value == 0; }
+bool is_zero(const rapt_state_strides &s) {
+  return s.batch == 0 && s.head == 0 && s.key == 0 && s.value == 0;
+}
 
 // Options that have been read, and what follows from them.
 struct DeltaRule {
@@ -174,8 +176,10 @@ class DeltaArrays {
   StateLayout layout(const Tensor &of) const {
     const std::size_t first = of.dims - 2;
     StateLayout made{of.strides[first], of.strides[first + 1]};
-    if (o.value_dim == 1) made.value = 1;
-    else if (o.key_dim == 1) made.key = 1;
+    if (o.value_dim == 1)
+      made.value = 1;
+    else if (o.key_dim == 1)
+      made.key = 1;
     return made;
   }
 
@@ -210,16 +214,16 @@ class DeltaArrays {
       // One of both is given. The other is that of contiguous states.
       if (o.window_stride != 0) {
         Tensor inner;
-        const rapt_status status = inner.read(o.final_state, sizeof(float), 4, final_state.sizes + 1, given + 1, Repeats::no,
-                                              RAPT_BAD_STATE_STRIDES);
+        const rapt_status status = inner.read(o.final_state, sizeof(float), 4, final_state.sizes + 1,
+                                              given + 1, Repeats::no, RAPT_BAD_STATE_STRIDES);
         if (status != RAPT_OK) return status;
         for (std::size_t d = 0; d < 4; ++d) given[1 + d] = inner.strides[d];
       } else {
         return RAPT_BAD_STATE_WINDOW;
       }
     }
-    const rapt_status status = final_state.read(o.final_state, sizeof(float), 5, final_state.sizes, given, Repeats::no,
-                                                RAPT_BAD_STATE_STRIDES);
+    const rapt_status status = final_state.read(o.final_state, sizeof(float), 5, final_state.sizes, given,
+                                                Repeats::no, RAPT_BAD_STATE_STRIDES);
     if (status != RAPT_OK) return status;
     return has_unit(final_state) ? RAPT_OK : RAPT_BAD_STATE_STRIDES;
   }
@@ -257,7 +261,20 @@ class DeltaTasks {
   DeltaTasks(const DeltaRule &rule, const DeltaArrays &arrays, void *workspace)
       : rule_(rule), arrays_(arrays), scratch_(rule.scratch(workspace)) {}
 
-  void run(std::size_t task) const {
+  // Of a task behind which the same thread computes others, `is_last` is false.
+  void run(std::size_t task, bool is_last) const {
+    const Task made = task_of(task);
+    if (made.tokens == 0) return copy_state(made);
+    run_chunks(made, is_last || !o_.state ? nullptr : state(task_of(task + 1)));
+  }
+
+ private:
+  struct Task {
+    std::size_t sequence, head, first_column, columns, first_token, tokens;
+  };
+  static std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
+
+  Task task_of(std::size_t task) const {
     const std::size_t block = task % rule_.blocks, head = task / rule_.blocks % o_.v_heads,
                       sequence = task / rule_.blocks / o_.v_heads;
     Task made{};
@@ -269,15 +286,8 @@ class DeltaTasks {
       made.first_token = static_cast<std::size_t>(o_.offsets[sequence]);
       made.tokens = static_cast<std::size_t>(o_.offsets[sequence + 1]) - made.first_token;
     }
-    if (made.tokens == 0) return copy_state(made);
-    run_chunks(made);
+    return made;
   }
-
- private:
-  struct Task {
-    std::size_t sequence, head, first_column, columns, first_token, tokens;
-  };
-  static std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
   // The head of n that head h of m uses, where n divides m.
   std::size_t shared(std::size_t h, std::size_t n, std::size_t m) const {
@@ -288,12 +298,16 @@ class DeltaTasks {
     if (o_.q_heads <= o_.v_heads) return shared(head, o_.q_heads, o_.v_heads);
     return o_.interleaved_heads ? head : head * rule_.queries();
   }
-  std::size_t first_output(std::size_t head) const { return o_.q_heads <= o_.v_heads ? head : first_query(head); }
+  std::size_t first_output(std::size_t head) const {
+    return o_.q_heads <= o_.v_heads ? head : first_query(head);
+  }
   std::size_t next_query() const { return o_.interleaved_heads ? o_.v_heads : 1; }
 
   // The offset of a token's row of a head.
   std::ptrdiff_t offset(const Tensor &of, const Task &task, std::size_t head, std::size_t token) const {
-    const auto times = [](std::size_t count, std::ptrdiff_t stride) { return static_cast<std::ptrdiff_t>(count) * stride; };
+    const auto times = [](std::size_t count, std::ptrdiff_t stride) {
+      return static_cast<std::ptrdiff_t>(count) * stride;
+    };
     return times(o_.offsets ? 0 : task.sequence, of.strides[0]) + times(head, of.strides[1]) +
            times(task.first_token + token, of.strides[2]);
   }
@@ -330,11 +344,11 @@ class DeltaTasks {
     }
   }
 
-  void run_chunks(const Task &task) const {
+  void run_chunks(const Task &task, const float *ahead) const {
     DeltaCall call{};
     call.key_dim = o_.key_dim, call.columns = task.columns, call.queries = rule_.queries();
     call.scale = rule_.scale, call.scratch = scratch_.state;
-    call.begins = true, call.from = state(task);
+    call.begins = true, call.from = state(task), call.ahead = ahead;
     if (call.from) call.from_layout = arrays_.layout(arrays_.state);
     if (o_.final_state) call.to_layout = arrays_.layout(arrays_.final_state);
     // States are wanted from this token on.
@@ -343,6 +357,7 @@ class DeltaTasks {
       const std::size_t end = t <= wanted ? wanted + 1 : t + 1;
       call.tokens = smaller(delta_chunk, end - t);
       const bool is_wanted = o_.final_state && t + call.tokens == end;
+      call.ends = t + call.tokens == task.tokens;
       call.to = is_wanted ? final_state(task, task.tokens - end) : nullptr;
       prepare(task, t, call);
       kernels().f32.delta_rule(&call);
@@ -356,7 +371,8 @@ class DeltaTasks {
     const std::size_t first = first_query(task.head), next = next_query();
     const std::size_t k_head = shared(task.head, o_.k_heads, o_.v_heads);
     const DeltaNorm norm{o_.l2_norm, rule_.eps};
-    const auto rows = static_cast<std::ptrdiff_t>(o_.key_dim), columns = static_cast<std::ptrdiff_t>(task.columns);
+    const auto rows = static_cast<std::ptrdiff_t>(o_.key_dim),
+               columns = static_cast<std::ptrdiff_t>(task.columns);
     const auto queries = static_cast<std::ptrdiff_t>(call.queries);
     if constexpr (sizeof(E) == sizeof(float)) {
       if (!rule_.copies_rows()) {
@@ -366,7 +382,8 @@ class DeltaTasks {
       }
       call.v = row<float>(arrays_.v, task, task.head, t) + task.first_column;
       call.v_step = arrays_.v.strides[2];
-      call.out = static_cast<float *>(o_out()) + offset(arrays_.out, task, first_output(task.head), t) + task.first_column;
+      call.out = static_cast<float *>(o_out()) + offset(arrays_.out, task, first_output(task.head), t) +
+                 task.first_column;
       call.out_step = arrays_.out.strides[2];
       call.answer_step = static_cast<std::ptrdiff_t>(next) * arrays_.out.strides[1];
     } else {
@@ -451,7 +468,7 @@ struct DeltaRun {
     with_element<float>(rule.o.type, [&](auto element) {
       using E = typename decltype(element)::type;
       const auto run = [&](const auto &of) {
-        for (std::size_t task = tasks.first; task < tasks.last; ++task) of.run(task);
+        for (std::size_t task = tasks.first; task < tasks.last; ++task) of.run(task, task + 1 == tasks.last);
       };
       if (rule.o.gate_type == RAPT_F32) {
         run(DeltaTasks<E, float>(rule, arrays, workspace.aligned()));

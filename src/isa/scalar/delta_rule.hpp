@@ -60,11 +60,13 @@ void delta_rule(const rapt::DeltaCall *call) {
     const auto across = static_cast<std::ptrdiff_t>(column);
     for (std::size_t i = 0; call->begins && i < n; ++i) {
       const auto down = static_cast<std::ptrdiff_t>(i);
-      state[i] = call->from ? call->from[down * call->from_layout.key + across * call->from_layout.value] : 0.0f;
+      state[i] =
+          call->from ? call->from[down * call->from_layout.key + across * call->from_layout.value] : 0.0f;
     }
     delta_rule_of_column(*call, column, state);
     for (std::size_t i = 0; call->to && i < n; ++i) {
-      call->to[static_cast<std::ptrdiff_t>(i) * call->to_layout.key + across * call->to_layout.value] = state[i];
+      call->to[static_cast<std::ptrdiff_t>(i) * call->to_layout.key + across * call->to_layout.value] =
+          state[i];
     }
   }
 }

@@ -49,7 +49,8 @@ struct FlushedExactly {
       if (std::fabs(sums[i]) != least) continue;
       const bool a_is_smaller = std::fabs(as[i]) < std::fabs(bs[i]);
       const float small = a_is_smaller ? as[i] : bs[i], large = a_is_smaller ? bs[i] : as[i];
-      if (std::fabs(std::fma(small * up, large, cs[i] * up)) < least * up) sums[i] = std::copysign(0.0f, sums[i]);
+      if (std::fabs(std::fma(small * up, large, cs[i] * up)) < least * up)
+        sums[i] = std::copysign(0.0f, sums[i]);
     }
     return S::load(sums);
   }

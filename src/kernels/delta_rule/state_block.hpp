@@ -18,8 +18,8 @@ struct StateBlock {
 
   static std::size_t left(std::size_t count, std::size_t first) { return count > first ? count - first : 0; }
 
-  RAPT_INNER static void load(const float *from, rapt::StateLayout layout, std::size_t rows, std::size_t columns,
-                              float *scratch) {
+  RAPT_INNER static void load(const float *from, rapt::StateLayout layout, std::size_t rows,
+                              std::size_t columns, float *scratch) {
     if (!from) {
       for (std::size_t i = 0; i < rows * width; i += S::width) S::store(scratch + i, V(0.0f));
     } else if (layout.value == 1) {
@@ -65,7 +65,8 @@ struct StateBlock {
           });
           S::transpose(v);
           unroll<S::width>([&](std::size_t c) RAPT_INNER {
-            if (c < count) S::store_first(to + static_cast<std::ptrdiff_t>(j + c) * layout.value + i, v[c], depth);
+            if (c < count)
+              S::store_first(to + static_cast<std::ptrdiff_t>(j + c) * layout.value + i, v[c], depth);
           });
         }
       }
