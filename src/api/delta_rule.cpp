@@ -66,8 +66,8 @@ struct DeltaRule {
     made.k = carved.take<float>(rows * o.key_dim);
     made.v = carved.take<float>(halves * columns);
     made.out = carved.take<float>(halves * queries() * columns);
-    made.decay = carved.take<float>(o.g ? delta_chunk * (o.decay_per_key ? o.key_dim : 1) : 0);
-    made.beta = carved.take<float>(o.beta ? delta_chunk : 0);
+    made.decay = carved.take<float>(delta_chunk * (o.decay_per_key ? o.key_dim : 1));
+    made.beta = carved.take<float>(delta_chunk);
     made.bytes = carved.bytes();
     return made;
   }
@@ -167,7 +167,7 @@ class DeltaArrays {
     }
     const rapt_status status = read_states();
     if (status != RAPT_OK) return status;
-    if (!out.elements_are_apart()) return RAPT_BAD_OUT_STRIDES;
+    if (out.bytes > 0 && !out.elements_are_apart()) return RAPT_BAD_OUT_STRIDES;
     if (o.final_state && !final_state.elements_are_apart()) return RAPT_BAD_STATE_STRIDES;
     return check(tokens == 0);
   }

@@ -63,7 +63,10 @@ class DeltaRuleCall final : public Call {
     final_state.role = Role::output;
     final_state.replaces = "state";
     if (is_packed()) o_.offsets = offsets_.data();
-    rapt_delta_rule_workspace(&o_, &workspace_size_);
+    // The pointers come later.
+    rapt_delta_rule_options shape = o_;
+    shape.decay_per_key = of_.per_key, shape.g = this;
+    rapt_delta_rule_workspace(&shape, &workspace_size_);
     Operand &workspace = add("workspace", Element::u8, {1, 1, 1, workspace_size_}, 2, &workspace_);
     workspace.set_rows_apart(0);
     workspace.role = Role::scratch;
