@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "rapt/parallel.h"
+#include "rapt/parallel.hpp"
 #include "rapt/rapt.h"
 #include "support/bits.hpp"
 #include "support/every_level.hpp"
@@ -290,6 +292,29 @@ TEST_CASE("special values of the delta rule") {
       if (!is_bad) CHECK(got.states[j] == 1);  // nothing of the state is left
     }
   });
+}
+
+TEST_CASE("threads have the bits of one call") {
+  constexpr std::size_t heads = 3, tokens = 5, dim = 130;
+  Random random(9);
+  const std::vector<float> q = drawn(random, heads * tokens * dim, 0.1), k = drawn(random, q.size(), 0.1),
+                           v = drawn(random, q.size(), 1);
+  rapt_delta_rule_options o = RAPT_DELTA_RULE_OPTIONS_INIT;
+  o.tokens = tokens;
+  o.q_heads = heads;
+  o.key_dim = dim;
+  std::size_t bytes = 0;
+  REQUIRE(rapt_delta_rule_workspace(&o, &bytes) == RAPT_OK);
+  std::vector<unsigned char> workspace(bytes);
+  std::vector<float> out(q.size()), by_pool(q.size()), by_threads(q.size());
+  REQUIRE(rapt_delta_rule(q.data(), k.data(), v.data(), out.data(), &o, workspace.data(), bytes) == RAPT_OK);
+  CHECK(rapt_parallel_delta_rule(q.data(), k.data(), v.data(), by_pool.data(), &o, nullptr) == RAPT_OK);
+  CHECK(same(by_pool, out));
+  const auto in_turn = [](std::size_t threads, const auto &work) {
+    for (std::size_t i = 0; i < threads; ++i) work(i);
+  };
+  CHECK(rapt::parallel_delta_rule(q.data(), k.data(), v.data(), by_threads.data(), o, 3, in_turn) == RAPT_OK);
+  CHECK(same(by_threads, out));
 }
 
 TEST_CASE("without tokens the state is copied") {
