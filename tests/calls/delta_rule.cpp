@@ -125,16 +125,18 @@ class DeltaRuleCall final : public Call {
                   o_.state_window = 1;
                 }});
     limits.field("decay_per_key", o_.decay_per_key);
+    limits.field("state_window", o_.state_window);
     limits.field("interleaved_heads", o_.interleaved_heads);
     limits.field("g", o_.g);
     limits.field("beta", o_.beta);
     limits.field("state", o_.state);
     limits.are_of(Where::call);
     limits.at("interleaved_heads", o_.interleaved_heads, {of_.interleaved ? 1 : 0});
-    limits.past("tokens", o_.tokens,
-                only(RAPT_BAD_SIZE) | only(RAPT_BAD_Q) | only(RAPT_BAD_K) | only(RAPT_BAD_V) |
-                    only(RAPT_BAD_OUT) | strides_of_tokens(),
-                {is_packed() ? 0 : SIZE_MAX / 2});
+    if (!is_packed() || all_tokens() > 0)
+      limits.past("tokens", o_.tokens,
+                  only(RAPT_BAD_SIZE) | only(RAPT_BAD_Q) | only(RAPT_BAD_K) | only(RAPT_BAD_V) |
+                      only(RAPT_BAD_OUT) | strides_of_tokens(),
+                  {is_packed() ? 0 : SIZE_MAX / 2});
     limits.add({"offsets", only(RAPT_BAD_OFFSETS), [this] {
                   offsets_.assign(of_.batch + 1, 0);
                   offsets_[0] = -1;
