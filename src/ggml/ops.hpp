@@ -29,6 +29,9 @@ bool supports_norm(Tensor op);
 void norm(Graph &graph, Tensor op);
 void l2_norm(Graph &graph, Tensor op);
 
+bool supports_delta_rule(Tensor op);
+void delta_rule(Graph &graph, Tensor op);
+
 bool supports_rope(Tensor op);
 void rope(Graph &graph, Tensor op);
 
