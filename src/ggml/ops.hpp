@@ -32,6 +32,9 @@ void l2_norm(Graph &graph, Tensor op);
 bool supports_delta_rule(Tensor op);
 void delta_rule(Graph &graph, Tensor op);
 
+bool supports_ssm_conv(Tensor op);
+void ssm_conv(Graph &graph, Tensor op);
+
 bool supports_rope(Tensor op);
 void rope(Graph &graph, Tensor op);
 
