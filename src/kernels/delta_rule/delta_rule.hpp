@@ -25,6 +25,10 @@
 
 namespace {
 
+// Of a single token, so many vectors of columns are computed at a time where columns are contiguous, or where rows are: rows are
+// long where they can be. Columns are few, so that L1 has them when they are read again.
+inline constexpr std::size_t delta_columns_together = 2, delta_row_vectors = 8;
+
 // A block of n vectors of columns, of which the first `columns` exist.
 template <class S, std::size_t n>
 struct DeltaBlock {
@@ -132,11 +136,10 @@ struct DeltaBlock {
 
   [[gnu::noinline, gnu::flatten]] static void run_one_token(const DeltaBlock &block) {
     const typename S::Flushing flushing;
-    if (block.call.from_layout.value == 1) {
-      run_in_rows(block);
-    } else {
-      run_in_columns(block);
+    if constexpr (n == delta_columns_together) {
+      if (block.call.from_layout.value != 1) return run_in_columns(block);
     }
+    run_in_rows(block);
   }
   // Where the next block's state is.
   const float *ahead() const {
@@ -202,9 +205,8 @@ template <class E>
       first += width;
       return true;
     };
-    // Rows are long where they can be. Columns are few, so that L1 has them when they are read again.
-    if (in_place && in_rows && one_token(std::integral_constant<std::size_t, 8>{})) continue;
-    if (in_place && one_token(std::integral_constant<std::size_t, 2>{})) continue;
+    if (in_place && in_rows && one_token(std::integral_constant<std::size_t, delta_row_vectors>{})) continue;
+    if (in_place && one_token(std::integral_constant<std::size_t, delta_columns_together>{})) continue;
     if (left >= most * S::width) {
       DeltaBlock<S, most>{*call, first, most * S::width, scratch}.compute(is_doubtful, copy);
       first += most * S::width;
