@@ -2668,8 +2668,7 @@ typedef struct rapt_delta_rule_options {
  * slow on any CPU. l2_norm and exp() keep subnormal numbers.
  *
  * A token has the same bits in a prompt, alone after its state, in chunks of any size, in packed sequences, and by any tasks.
- * transformers' and flash-linear-attention's prompts have another algorithm with other roundings, by chunks of 64 tokens; so
- * does not rapt.
+ * The chunked form by which transformers and flash-linear-attention compute prompts is another algorithm, with other bits.
  *
  * Heads: there are v_heads states. Several heads of q may share a state, and then each has an output; or several states share
  * a head of q. Several states may share a head of k. out has as many heads as q or v, whichever has more.
@@ -2691,7 +2690,7 @@ typedef struct rapt_delta_rule_options {
  * nothing but final_state is written: it gets a copy of state. RAPT_BAD_OFFSETS: a sequence has more than `tokens`.
  *
  * The workspace has rapt_delta_rule_workspace() bytes, at any alignment, and overlaps nothing. Its size follows from dimensions
- * and types alone: below 400 KB for heads of 128. */
+ * and types alone: below 300 KB for heads of 128 of which no two queries share a state. */
 RAPT_API rapt_status rapt_delta_rule(const void *q, const void *k, const void *v, void *out,
                                      const rapt_delta_rule_options *options, void *workspace,
                                      size_t workspace_size);

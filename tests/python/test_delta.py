@@ -1,15 +1,20 @@
 """rapt.delta_rule next to float64, in chunks, and its refusals."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import pytest
+
 import rapt
 
 
-def numbers(*shape, seed=1, size=1.0):
+def numbers(*shape: int, seed: int = 1, size: float = 1.0) -> Any:
     return (size * np.random.default_rng(seed).uniform(-1, 1, shape)).astype(np.float32)
 
 
-def truth(q, k, v, g, beta, state, scale):
+def truth(q: Any, k: Any, v: Any, g: Any, beta: Any, state: Any, scale: float) -> Any:
     """The rule in float64, for as many heads of q and k as of v."""
     q, k, v = (x.astype(np.float64) for x in (q, k, v))
     s, out = state.astype(np.float64), np.zeros(v.shape)
@@ -28,7 +33,7 @@ def truth(q, k, v, g, beta, state, scale):
 @pytest.mark.parametrize("per_key", [False, True])
 @pytest.mark.parametrize("has_g", [False, True])
 @pytest.mark.parametrize("has_beta", [False, True])
-def test_next_to_float64(has_g, has_beta, per_key):
+def test_next_to_float64(has_g: bool, has_beta: bool, per_key: bool) -> None:
     q, k = numbers(2, 2, 7, 20, size=0.3), numbers(2, 2, 7, 20, seed=2, size=0.3)
     v, state = numbers(2, 4, 7, 33, seed=3), numbers(2, 4, 20, 33, seed=4)
     g = -np.abs(numbers(2, 4, 7, *([20] if per_key else []), seed=5)) if has_g else None
@@ -44,7 +49,7 @@ def test_next_to_float64(has_g, has_beta, per_key):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_chunks_have_the_same_bits(dtype):
+def test_chunks_have_the_same_bits(dtype: Any) -> None:
     q, k, v = (numbers(1, 2, 9, 16, seed=s).astype(dtype) for s in (1, 2, 3))
     g, beta = -np.abs(numbers(1, 2, 9, seed=4)), np.abs(numbers(1, 2, 9, seed=5))
     state = np.zeros((1, 2, 16, 16), np.float32)
@@ -59,15 +64,15 @@ def test_chunks_have_the_same_bits(dtype):
     assert np.array_equal(rapt.delta_rule(q, k, v, g, beta, l2_norm="add_eps"), whole)
 
 
-def test_norms():
+def test_norms() -> None:
     q, k, v = numbers(1, 1, 3, 8), numbers(1, 1, 3, 8, seed=2), numbers(1, 1, 3, 4, seed=3)
     divided = [x / np.sqrt((x.astype(np.float64) ** 2).sum(-1, keepdims=True) + 1e-6) for x in (q, k)]
-    wanted, _ = truth(*divided, v, None, None, np.zeros((1, 1, 8, 4)), 1.0)
+    wanted, _ = truth(divided[0], divided[1], v, None, None, np.zeros((1, 1, 8, 4)), 1.0)
     for norm in ("add_eps", "max_eps"):
         assert np.abs(rapt.delta_rule(q, k, v, l2_norm=norm, scale=1.0) - wanted).max() < 1e-5
 
 
-def test_queries_that_share_a_state():
+def test_queries_that_share_a_state() -> None:
     q, k, v = numbers(1, 4, 5, 8), numbers(1, 2, 5, 8, seed=2), numbers(1, 2, 5, 6, seed=3)
     out = rapt.delta_rule(q, k, v)
     assert out.shape == (1, 4, 5, 6)
@@ -77,7 +82,7 @@ def test_queries_that_share_a_state():
         assert np.array_equal(out[:, head : head + 1], alone)
 
 
-def test_what_is_refused():
+def test_what_is_refused() -> None:
     q, v = numbers(1, 2, 3, 8), numbers(1, 2, 3, 6)
     with pytest.raises(TypeError):
         rapt.delta_rule(q.astype(np.float64), q, v)
