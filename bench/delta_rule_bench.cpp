@@ -1,5 +1,5 @@
-// Benchmarks the gated delta rule with heads of 128 by 128, as in Qwen3-Next. A size is tokens x heads. States of "…:columns" lie as
-// ggml's: their columns are contiguous. One token reads and writes 64 KB a head.
+// Benchmarks the gated delta rule with heads of 128 by 128, as in Qwen3-Next. A size is tokens x heads. States of
+// "…:columns" lie as ggml's: their columns are contiguous. One token reads and writes 64 KB a head.
 #include <fmt/format.h>
 
 #include <algorithm>

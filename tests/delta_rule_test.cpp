@@ -1,5 +1,5 @@
-// Tests rapt_delta_rule beside the drawn calls of tests/calls: results that CPUs flush in different ways, the errors of one token
-// that rapt.h states, windows of states, and special values.
+// Tests rapt_delta_rule beside the drawn calls of tests/calls: results that CPUs flush in different ways, the errors
+// of one token that rapt.h states, windows of states, and special values.
 #include <doctest/doctest.h>
 
 #include <algorithm>

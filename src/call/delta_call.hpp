@@ -27,8 +27,8 @@ struct DeltaCall {
   std::ptrdiff_t beta_step;
   float scale;
 
-  // The state lies in scratch from one call to the next. The first call of a head takes it from `from`. The last one need not
-  // leave it there.
+  // The state lies in scratch from one call to the next. The first call of a head takes it from `from`. The last one
+  // need not leave it there.
   bool begins, ends;
   const float *from;  // null: zeros
   StateLayout from_layout;

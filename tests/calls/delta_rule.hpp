@@ -10,8 +10,8 @@
 
 namespace rapt::test {
 
-// Without dimensions that the problem does not have: q [batch][q_heads][tokens][key_dim], and so on. Of packed sequences,
-// [heads][all tokens][…].
+// Without dimensions that the problem does not have: q [batch][q_heads][tokens][key_dim], and so on. Of packed
+// sequences, [heads][all tokens][…].
 template <class T>
 struct DeltaValues {
   std::vector<T> q, k, v;
@@ -19,7 +19,8 @@ struct DeltaValues {
   std::vector<std::int32_t> offsets;  // [batch + 1], also where sequences are not packed
 };
 
-// They depend only on the problem, and are valid until the next call with the same T. Defined for float and types of 16 bits.
+// They depend only on the problem, and are valid until the next call with the same T. Defined for float and types of
+// 16 bits.
 template <class T>
 const DeltaValues<T> &make_delta_values(const Problem &problem);
 

@@ -17,8 +17,8 @@ struct Flushed {
     a = number(a), b = number(b), c = number(c);
     const float sum = fused(a, b, c);
     if (std::fabs(sum) != rapt::delta_least) return number(sum);
-    // The smallest normal number may be a tiny result that was rounded up. The same operation at 2^64 times the size shows
-    // whether it was.
+    // The smallest normal number may be a tiny result that was rounded up. The same operation at 2^64 times the size
+    // shows whether it was.
     constexpr float up = 0x1p64f;
     const float large = std::fabs(a) < std::fabs(b) ? fused(a * up, b, c * up) : fused(a, b * up, c * up);
     return std::fabs(large) < rapt::delta_least * up ? std::copysign(0.0f, sum) : sum;

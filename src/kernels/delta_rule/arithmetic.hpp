@@ -1,5 +1,6 @@
-// The operations of the delta rule (contract/delta_rule.hpp): as the CPU flushes, and exactly, for CPUs that flush before they
-// round. Arm, and x86 as qemu 7 emulates it, also flush results that would round up to the smallest normal number.
+// The operations of the delta rule (contract/delta_rule.hpp): as the CPU flushes, and exactly, for CPUs that flush
+// before they round. Arm, and x86 as qemu 7 emulates it, also flush results that would round up to the smallest
+// normal number.
 #pragma once
 
 #include <cmath>
@@ -39,8 +40,8 @@ struct FlushedExactly {
   static V difference(V a, V b) { return operand(a - b); }
 
  private:
-  // The smallest normal number may be a tiny result that was rounded up. The same operation at 2^64 times the size shows
-  // whether it was.
+  // The smallest normal number may be a tiny result that was rounded up. The same operation at 2^64 times the size
+  // shows whether it was.
   [[gnu::noinline, gnu::flatten]] static V without_tiny(V a, V b, V c, V sum) {
     constexpr float up = 0x1p64f;
     float as[S::width], bs[S::width], cs[S::width], sums[S::width];

@@ -7,8 +7,8 @@
 //   one token, states in memory, rows             | 9.8     | 11    |
 //   one token, states in memory, columns          | 11.2    | 13    | 25.9
 //
-// Of a single token whose columns are contiguous, transposing the new state too took 5.1 us in L2, and without prefetches
-// 18.7 from memory.
+// Of a single token whose columns are contiguous, transposing the new state too took 5.1 us in L2, and without
+// prefetches 18.7 from memory.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@
 
 namespace {
 
-// Of a single token, so many vectors of columns are computed at a time where columns are contiguous, or where rows are: rows are
-// long where they can be. Columns are few, so that L1 has them when they are read again.
+// Of a single token, so many vectors of columns are computed at a time where columns are contiguous, or where rows
+// are: rows are long where they can be. Columns are few, so that L1 has them when they are read again.
 inline constexpr std::size_t delta_columns_together = 2, delta_row_vectors = 8;
 
 // A block of n vectors of columns, of which the first `columns` exist.
@@ -111,8 +111,8 @@ struct DeltaBlock {
     Passes::template end<true>(block.token(0), from, to, u, o);
     block.template write<FlushedByCpu<S>>(0, 0, o);
   }
-  // The same on states whose columns are contiguous. They are transposed only where they are read: for the store, the new
-  // state is computed once more.
+  // The same on states whose columns are contiguous. They are transposed only where they are read: for the store, the
+  // new state is computed once more.
   [[gnu::noinline, gnu::flatten]] static void run_in_columns(const DeltaBlock &block) {
     using Passes = DeltaPasses<S, FlushedByCpu<S>, n>;
     const rapt::DeltaCall &call = block.call;

@@ -1,5 +1,6 @@
-// The passes of the delta rule over a block of columns of a state. Columns are independent, so that the block stays in L1 for
-// all tokens. The end of a token and the beginning of the next are one pass: a vector is loaded and stored once a token.
+// The passes of the delta rule over a block of columns of a state. Columns are independent, so that the block stays
+// in L1 for all tokens. The end of a token and the beginning of the next are one pass: a vector is loaded and stored
+// once a token.
 //
 //   us a token and head of 128 x 128, AVX-512, one core | one pass | four passes
 //   a prompt                                            | .75      | 5.05
