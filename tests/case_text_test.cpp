@@ -42,7 +42,7 @@ TEST_CASE("every case is read as it was written") {
 TEST_CASE("every option has a word of its own, and its default is not written") {
   for (const Family family :
        {Family::vector, Family::dot_rows, Family::softmax, Family::softmax_backward, Family::attention,
-        Family::linear, Family::rope, Family::reduce, Family::convolution}) {
+        Family::linear, Family::rope, Family::reduce, Family::convolution, Family::delta_rule}) {
     std::set<std::string> words;
     std::size_t options = 0;
     const Case plain{make_problem(family, {}), {}};

@@ -215,6 +215,7 @@ const std::vector<Row> accuracy = {
     {"convolution, causal_convolution",
      "as linear, with the number of products in place of in_features@",
      {any()}},
+    {"delta_rule, one token of n key dimensions", "next to the sizes of the terms, @", {any()}},
     {"cross_entropy, without label_smoothing",
      "error ≤ w · (@ · 2⁻²⁴ · max(1, |L|) + 2⁻¹⁴⁹) + @ · 2⁻²⁴ · loss, L the log-sum-exp (f64: @ · 2⁻⁵³, @",
      {is(log_bound<float>), cross_entropy, is(log_bound<double>), any()}},

@@ -247,6 +247,40 @@ TEST_CASE("scans") {
                  });
 }
 
+TEST_CASE("the delta rule") {
+  const char *const whole = "rows=4 n=10 key_dim=12 batch=2 heads=2 decay beta state seed=2";
+  expect("delta_rule",
+         {
+             {whole, "", RAPT_OK},
+             {whole, "options=null", RAPT_BAD_OPTIONS},
+             {whole, "q=null", RAPT_BAD_Q},
+             {whole, "k=null", RAPT_BAD_K},
+             {whole, "v=null", RAPT_BAD_V},
+             {whole, "out=null", RAPT_BAD_OUT},
+             {whole, "workspace=null", RAPT_BAD_WORKSPACE},
+             {whole, "size=8", RAPT_BAD_OPTIONS_SIZE},
+             {whole, "type=2", RAPT_BAD_TYPE},
+             {whole, "gate_type=2", RAPT_BAD_TYPE},
+             {whole, "batch=0", RAPT_BAD_SHAPE},
+             {whole, "q_heads=0", RAPT_BAD_SHAPE},
+             {whole, "key_dim=0", RAPT_BAD_SHAPE},
+             {whole, "q_heads=3", RAPT_BAD_HEADS},
+             {whole, "k_heads=3", RAPT_BAD_HEADS},
+             {whole, "v_heads=3", RAPT_BAD_HEADS},
+             {whole, "scale=nan", RAPT_BAD_SCALE},
+             {whole, "l2_norm=3", RAPT_BAD_L2_NORM},
+             {whole, "eps=1", RAPT_BAD_EPS},
+             {whole, "g=null decay_per_key=1", RAPT_BAD_DECAY},
+             {whole, "state_window=2", RAPT_BAD_STATE_WINDOW},
+             {whole, "window_stride=1", RAPT_BAD_STATE_WINDOW},
+             {whole, "final_state=state+0", RAPT_OK},
+             {whole, "final_state=state+4", RAPT_BAD_OVERLAP},
+             {whole, "out=v+0", RAPT_BAD_OVERLAP},
+             {whole, "out=final_state+0", RAPT_BAD_OVERLAP},
+             {"rows=0 n=10 key_dim=12 batch=2 heads=2 decay beta state seed=2", "q=null", RAPT_OK},
+         });
+}
+
 TEST_CASE("linear layers") {
   const Edge of_all[] = {
       {"rows=3 n=5 outputs=130", "", RAPT_OK},

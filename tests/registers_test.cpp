@@ -212,6 +212,25 @@ void watch_kernels(std::size_t n, Watch &&watch) {
       call(rapt_causal_convolution, x.data(), w.data(), state.data(), y.data(), &tokens);
     });
   }
+  if constexpr (std::is_same_v<T, float>) {
+    rapt_delta_rule_options tokens = RAPT_DELTA_RULE_OPTIONS_INIT;
+    tokens.tokens = rows;
+    tokens.key_dim = tokens.value_dim = n;
+    const std::vector<float> x(rows * n, 0.25f), gates(rows, -0.5f);
+    tokens.g = tokens.beta = gates.data();
+    std::vector<float> state(n * n, 0.5f), y(rows * n);
+    tokens.state = tokens.final_state = state.data();
+    std::size_t bytes = 0;
+    (void)rapt_delta_rule_workspace(&tokens, &bytes);
+    std::vector<unsigned char> workspace(bytes);
+    for (const std::size_t count : {rows, std::size_t{1}}) {
+      tokens.tokens = count;
+      watch("delta_rule", [&](WatchedCall &call) {
+        call(rapt_delta_rule, x.data(), x.data(), x.data(), y.data(), &tokens, workspace.data(),
+             workspace.size());
+      });
+    }
+  }
   for (const int operation : {RAPT_SUM, RAPT_PRODUCT}) {
     for (const std::size_t axis : {0u, 1u}) {
       rapt_scan_options scanning = RAPT_SCAN_OPTIONS_INIT;

@@ -823,6 +823,43 @@ TEST_CASE_TEMPLATE("scans", T, float, double, f16, bf16) {
   CHECK(scan(x, sums, o) == RAPT_BAD_AXIS);
 }
 
+TEST_CASE_TEMPLATE("the delta rule", T, float, f16, bf16) {
+  constexpr std::size_t tokens = 3, keys = 8, values = 5;
+  Random random(12);
+  const std::vector<T> q = draw_elements<T>(tokens * keys, random),
+                       k = draw_elements<T>(2 * tokens * keys, random),
+                       v = draw_elements<T>(4 * tokens * values, random);
+  std::vector<T> out(4 * tokens * values), expected(out.size());
+  std::vector<float> state(4 * keys * values);
+  rapt_delta_rule_options o = RAPT_DELTA_RULE_OPTIONS_INIT;
+  o.tokens = tokens;
+  o.v_heads = 4;
+  o.k_heads = 2;
+  o.key_dim = keys;
+  o.value_dim = values;
+  o.final_state = state.data();
+  if (std::is_same_v<T, f16>) o.type = ApiOf<T>::type;
+  std::vector<std::byte> workspace(delta_rule_workspace<T>(o));
+  REQUIRE(!workspace.empty());
+  REQUIRE(delta_rule(q, k, v, out, o, workspace) == RAPT_OK);
+  rapt_delta_rule_options plain = o;
+  plain.type = ApiOf<T>::type;
+  REQUIRE(rapt_delta_rule(q.data(), k.data(), v.data(), expected.data(), &plain, workspace.data(),
+                          workspace.size()) == RAPT_OK);
+  CHECK(same_bytes(out, expected));
+  std::ranges::fill(out, T());
+  for (std::size_t task = delta_rule_tasks<T>(o); task-- > 0;)
+    CHECK(delta_rule_run(q, k, v, out, o, task, task + 1, workspace) == RAPT_OK);
+  CHECK(same_bytes(out, expected));
+  CHECK(delta_rule(std::span(q).first(tokens * keys - 1), k, v, out, o, workspace) == RAPT_BAD_SIZE);
+  CHECK(delta_rule(q, std::span(k).first(k.size() - 1), v, out, o, workspace) == RAPT_BAD_SIZE);
+  CHECK(delta_rule(q, k, std::span(v).first(v.size() - 1), out, o, workspace) == RAPT_BAD_SIZE);
+  CHECK(delta_rule(q, k, v, std::span(out).first(out.size() - 1), o, workspace) == RAPT_BAD_SIZE);
+  CHECK(delta_rule(std::vector<double>(q.size()), k, v, out, o, workspace) == RAPT_BAD_TYPE);
+  o.v_heads = 3;
+  CHECK(delta_rule(q, k, v, out, o, workspace) == RAPT_BAD_HEADS);
+}
+
 TEST_CASE_TEMPLATE("rope", T, float, double, f16, bf16) {
   constexpr std::size_t heads = 2, tokens = 3, dim = 8, size = heads * tokens * dim;
   Random random(9);

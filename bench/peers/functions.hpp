@@ -102,6 +102,15 @@ struct CausalShape {
 };
 template <class T>
 using CausalConvolution = void (*)(const T *x, const T *w, T *state, T *y, const CausalShape &shape);
+// The gated delta rule with heads of 128 by 128 of one sequence: q, k, v and out are [heads][tokens][128], g and beta
+// [heads][tokens], and the states [heads][128][128] are those before and after.
+struct DeltaShape {
+  std::size_t tokens = 1, heads = 1;
+  bool columns_are_contiguous = false;
+};
+template <class T>
+using DeltaRule = void (*)(const T *q, const T *k, const T *v, const float *g, const float *beta,
+                           float *state, T *out, const DeltaShape &shape);
 // Independent numbers of the standard normal distribution. They need not be the same in each library.
 template <class T>
 using NormalNumbers = void (*)(T *out, std::size_t n, std::uint64_t seed);

@@ -210,6 +210,46 @@ void causal_convolution(const T *x, const T *w, T *state, T *y, const rapt::benc
   }
 }
 
+// Four passes over the state for each token. Contiguous columns are what the compiler can add up.
+template <class T>
+void delta_rule(const T *q, const T *k, const T *v, const float *g, const float *beta, float *state, T *out,
+                const rapt::bench::DeltaShape &shape) {
+  constexpr std::size_t dim = 128;
+  const float scale = 1 / std::sqrt(static_cast<float>(dim));
+  for (std::size_t h = 0; h < shape.heads; ++h, state += dim * dim) {
+    for (std::size_t t = 0; t < shape.tokens; ++t, q += dim, k += dim, v += dim, out += dim) {
+      const float decay = std::exp(g[h * shape.tokens + t]), of_delta = beta[h * shape.tokens + t];
+      float sums[dim] = {};
+      if (shape.columns_are_contiguous) {
+        for (std::size_t j = 0; j < dim; ++j) {
+          float *const column = state + j * dim;
+          float r = 0, o = 0;
+          for (std::size_t i = 0; i < dim; ++i) column[i] *= decay;
+          for (std::size_t i = 0; i < dim; ++i) r += column[i] * static_cast<float>(k[i]);
+          const float u = of_delta * (static_cast<float>(v[j]) - r);
+          for (std::size_t i = 0; i < dim; ++i) column[i] += static_cast<float>(k[i]) * u;
+          for (std::size_t i = 0; i < dim; ++i) o += column[i] * static_cast<float>(q[i]);
+          out[j] = static_cast<T>(scale * o);
+        }
+        continue;
+      }
+      for (std::size_t i = 0; i < dim * dim; ++i) state[i] *= decay;
+      for (std::size_t i = 0; i < dim; ++i) {
+        for (std::size_t j = 0; j < dim; ++j) sums[j] += static_cast<float>(k[i]) * state[i * dim + j];
+      }
+      for (std::size_t j = 0; j < dim; ++j) sums[j] = of_delta * (static_cast<float>(v[j]) - sums[j]);
+      for (std::size_t i = 0; i < dim; ++i) {
+        for (std::size_t j = 0; j < dim; ++j) state[i * dim + j] += static_cast<float>(k[i]) * sums[j];
+      }
+      for (std::size_t j = 0; j < dim; ++j) sums[j] = 0;
+      for (std::size_t i = 0; i < dim; ++i) {
+        for (std::size_t j = 0; j < dim; ++j) sums[j] += static_cast<float>(q[i]) * state[i * dim + j];
+      }
+      for (std::size_t j = 0; j < dim; ++j) out[j] = static_cast<T>(scale * sums[j]);
+    }
+  }
+}
+
 // By Box and Muller, of the numbers of splitmix64.
 template <class T>
 void normal_numbers(T *out, std::size_t n, std::uint64_t seed) {
@@ -248,6 +288,7 @@ void fill(rapt::bench::PeerFunctions<T> &functions) {
   functions.cross_entropy = cross_entropy<T>;
   functions.cross_entropy_backward = cross_entropy_backward<T>;
   functions.causal_convolution = causal_convolution<T>;
+  functions.delta_rule = delta_rule<T>;
   functions.normal_numbers = normal_numbers<T>;
 }
 

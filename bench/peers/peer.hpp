@@ -32,6 +32,7 @@ struct PeerFunctions {
   CrossEntropy<T> cross_entropy = nullptr;
   CrossEntropyBackward<T> cross_entropy_backward = nullptr;
   CausalConvolution<T> causal_convolution = nullptr;
+  DeltaRule<T> delta_rule = nullptr;
   NormalNumbers<T> normal_numbers = nullptr;
   RowsFunction<T> softmax = nullptr;  // scales in a separate pass if the library's softmax cannot
   Attention<T> attention = nullptr;

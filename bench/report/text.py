@@ -309,6 +309,8 @@ def operation_and_element(kernel: str) -> tuple[str, str]:
         return "convert", "i8"
     kernel = kernel.partition(":")[0]  # a function of map_f32
     operation, _, element = kernel.rpartition("_")
+    if kernel == "delta_rule":
+        return kernel, "f32"
     if element in ("step", "random"):  # of f32 alone
         return kernel, "f32"
     return (kernel if operation.endswith("_in") else operation), element

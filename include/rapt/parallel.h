@@ -97,6 +97,7 @@ struct raptp_call {
   const rapt_linear_batch_options *batch;
   const rapt_search_options *search;
   const rapt_convolution_options *convolution;
+  const rapt_delta_rule_options *delta_rule;
   size_t workspace_bytes;
 };
 
@@ -236,6 +237,12 @@ RAPT_INLINE rapt_status raptp_batch(const struct raptp_call *a, size_t first, si
 RAPT_INLINE rapt_status raptp_search(const struct raptp_call *a, size_t first, size_t last, void *workspace) {
   (void)workspace;
   return rapt_top_k_run(a->q, a->k, a->search, first, last, a->partials, a->partial_bytes);
+}
+
+RAPT_INLINE rapt_status raptp_delta_rule(const struct raptp_call *a, size_t first, size_t last,
+                                         void *workspace) {
+  return rapt_delta_rule_run(a->q, a->k, a->v, a->out, a->delta_rule, first, last, workspace,
+                             a->workspace_bytes);
 }
 
 /* Runs all tasks of layers or of a convolution. A run looks at what its tasks need: an empty run checks all before any of them writes. */
@@ -419,6 +426,27 @@ RAPT_INLINE rapt_status rapt_parallel_convolution(const void *a, const void *b, 
   call.out = out;
   call.convolution = options;
   call.run = raptp_convolution;
+  return raptp_check_and_run(&call, tasks, pool);
+}
+
+/** Computes rapt_delta_rule() on the pool, with the same arguments, bits and statuses.
+ *
+ * Memory: rapt_delta_rule_workspace() bytes for each thread that gets work. */
+RAPT_INLINE rapt_status rapt_parallel_delta_rule(const void *q, const void *k, const void *v, void *out,
+                                                 const rapt_delta_rule_options *options,
+                                                 const rapt_pool *pool) {
+  struct raptp_call call;
+  size_t tasks = 0;
+  rapt_status status = rapt_delta_rule_workspace(options, &call.workspace_bytes);
+  if (status == RAPT_OK) status = rapt_delta_rule_tasks(options, &tasks);
+  if (status != RAPT_OK) return status;
+
+  call.q = q;
+  call.k = k;
+  call.v = v;
+  call.out = out;
+  call.delta_rule = options;
+  call.run = raptp_delta_rule;
   return raptp_check_and_run(&call, tasks, pool);
 }
 

@@ -390,6 +390,22 @@ rapt_status parallel_convolution(const void *a, const void *b, void *out,
   return detail::run_parts(tasks, detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
 }
 
+/// Computes rapt_delta_rule by tasks, on up to `threads` threads, with the bits of the plain call. The options name the
+/// types. It throws like parallel_attention.
+template <class Parts, class Memory = detail::Allocated>
+rapt_status parallel_delta_rule(const void *q, const void *k, const void *v, void *out,
+                                const rapt_delta_rule_options &options, std::size_t threads,
+                                const Parts &parts, Memory &&memory = Memory()) {
+  std::size_t bytes = 0, tasks = 0;
+  rapt_status status = rapt_delta_rule_workspace(&options, &bytes);
+  if (status == RAPT_OK) status = rapt_delta_rule_tasks(&options, &tasks);
+  if (status != RAPT_OK) return status;
+  const auto run = [&](std::size_t first, std::size_t last, void *workspace) {
+    return rapt_delta_rule_run(q, k, v, out, &options, first, last, workspace, bytes);
+  };
+  return detail::run_parts(tasks, detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
+}
+
 /// \}
 
 }  // namespace rapt

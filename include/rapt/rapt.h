@@ -255,7 +255,13 @@ enum rapt_status {
   RAPT_BAD_KEY_LIST_STRIDES, /**< a stride of key_lists or of their lengths is 0 or negative, or set without them */
   RAPT_BAD_KEY_LIST_LENGTHS, /**< a length is negative or above kv_len, or with kv_lengths, or without key_lists */
   RAPT_BAD_QUERIES_PER_LIST, /**< several lists or list lengths with causality, windows or slopes, or without key_lists */
-  RAPT_BAD_CACHE_LEN /**< cache_len is 0 with key_lists of keys, or set without key_lists */
+  RAPT_BAD_CACHE_LEN,     /**< cache_len is 0 with key_lists of keys, or set without key_lists */
+  RAPT_BAD_DECAY,         /**< decay_per_key is set without g */
+  RAPT_BAD_G_STRIDES,     /**< a stride of g is 0 or negative, or set without g */
+  RAPT_BAD_BETA_STRIDES,  /**< a stride of beta is 0 or negative, or set without beta */
+  RAPT_BAD_L2_NORM,       /**< l2_norm is not one of rapt_l2_norm */
+  RAPT_BAD_STATE_STRIDES, /**< strides of state or final_state are no layout of states, or set without it */
+  RAPT_BAD_STATE_WINDOW   /**< state_window or window_stride is set without final_state, or too small */
 };
 typedef enum rapt_status rapt_status;
 
@@ -2589,6 +2595,143 @@ typedef struct rapt_causal_convolution_options {
  * Accuracy: of the sum as rapt_linear() with in_features taps, and of SiLU as rapt_silu_f32(). y and state overlap nothing. */
 RAPT_API rapt_status rapt_causal_convolution(const void *x, const void *w, void *state, void *y,
                                              const rapt_causal_convolution_options *options);
+
+/** \} */
+
+/* ---- the delta rule ------------------------------------------------------------------------------------ */
+/** \defgroup delta_rule The delta rule
+ * Layers whose memory of a sequence has one size, however long it is: a matrix per head.
+ * \{ */
+
+/** How rapt_delta_rule() divides the rows of q and k by their length. The sum of squares is rapt_dot_f32()'s. */
+enum rapt_l2_norm {
+  RAPT_L2_NORM_NONE = 0, /**< rows as they are */
+  RAPT_L2_NORM_ADD_EPS,  /**< x * (1 / sqrt(sum + eps)), as transformers and flash-linear-attention */
+  RAPT_L2_NORM_MAX_EPS   /**< x * (1 / max(sqrt(sum), eps)), as ggml_l2_norm */
+};
+typedef enum rapt_l2_norm rapt_l2_norm;
+
+/** Counts the elements from one state, key dimension or value dimension to the next. */
+typedef struct rapt_state_strides {
+  ptrdiff_t batch; /**< from one sequence to the next */
+  ptrdiff_t head;  /**< from one head to the next */
+  ptrdiff_t key;   /**< from one key dimension to the next */
+  ptrdiff_t value; /**< from one value dimension to the next. Either this or key is 1 */
+} rapt_state_strides;
+
+/** What rapt_delta_rule() computes. Everything but size, batch, tokens, q_heads and key_dim may be 0. */
+typedef struct rapt_delta_rule_options {
+  size_t size;         /**< sizeof(rapt_delta_rule_options) */
+  rapt_type type;      /**< of q, k, v and out: RAPT_F32 (0: RAPT_F32), RAPT_F16 or RAPT_BF16 */
+  rapt_type gate_type; /**< of g and beta: RAPT_F32 (0: RAPT_F32), or `type` */
+
+  /* The shape. q [batch][q_heads][tokens][key_dim], k [batch][k_heads][tokens][key_dim],
+   * v [batch][v_heads][tokens][value_dim], out [batch][most heads][tokens][value_dim], in any order of the first three
+   * dimensions. */
+  size_t batch;     /**< sequences; not 0 */
+  size_t tokens;    /**< of a sequence, or with offsets the most of any */
+  size_t q_heads;   /**< not 0; a multiple of v_heads, or v_heads is one of it */
+  size_t k_heads;   /**< divides v_heads; 0: the smaller of q_heads and v_heads */
+  size_t v_heads;   /**< heads of v, g, beta and the states; 0: q_heads */
+  size_t key_dim;   /**< not 0 */
+  size_t value_dim; /**< 0: key_dim */
+  /** Where heads share: 0: neighbours do, so that of n heads that share with m, head h has h / (n / m), as in transformers and
+   * ONNX. 1: head h has h % m, as in ggml. */
+  int interleaved_heads;
+  rapt_strides
+      q_strides; /**< of q; all 0: contiguous, in the order above; RAPT_REPEAT repeats. So are those of k and v */
+  rapt_strides k_strides;   /**< of k */
+  rapt_strides v_strides;   /**< of v */
+  rapt_strides out_strides; /**< of out, without RAPT_REPEAT */
+  double scale;             /**< of the outputs; 0: 1/sqrt(key_dim) */
+  int l2_norm;              /**< one of rapt_l2_norm, for the rows of q and k */
+  double eps;               /**< only with l2_norm; 0: 1e-6 */
+
+  /* The rule. */
+  const void *g;             /**< [batch][v_heads][tokens], logarithms of the decay; or null: no decay */
+  rapt_strides g_strides;    /**< of g; all 0: contiguous; RAPT_REPEAT repeats */
+  int decay_per_key;         /**< not 0: g is [batch][v_heads][tokens][key_dim], as in Kimi Linear */
+  const void *beta;          /**< [batch][v_heads][tokens]; or null: no delta, u = v */
+  rapt_strides beta_strides; /**< of beta; all 0: contiguous; RAPT_REPEAT repeats */
+
+  /** [batch + 1], of sequences end to end in q, k, v, g, beta and out, as attention's q_offsets; or null. Sequence b has the
+   * tokens from offsets[b] to offsets[b + 1] - 1, and these tensors have no batch stride. */
+  const int32_t *offsets;
+
+  /* The states, [batch][v_heads][key_dim][value_dim] of f32. */
+  const float *state; /**< before the first token; or null: zeros */
+  rapt_state_strides
+      state_strides;  /**< of state; all 0: contiguous. ggml's have a key of 1 and a value of key_dim */
+  float *final_state; /**< output: after the last token; or null. It may be state, with the same strides */
+  rapt_state_strides final_strides; /**< of final_state; all 0: contiguous */
+  /** 0: 1. w: final_state is [w][batch][v_heads][key_dim][value_dim], the newest state first: number s is the state without
+   * the last s tokens. A sequence of fewer tokens writes only those after each of its tokens. */
+  size_t state_window;
+  ptrdiff_t
+      window_stride; /**< from one of these to the next; only with a state_window above 1; 0: contiguous */
+} rapt_delta_rule_options;
+
+/** One sequence; everything else zero. */
+#define RAPT_DELTA_RULE_OPTIONS_INIT                                                                        \
+  {                                                                                                         \
+    sizeof(rapt_delta_rule_options), RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, /* shape */ 1, 0, 1, 0, 0, 0, 0, \
+        0, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0.0, 0, 0.0, /* rule */ NULL, {0, 0, 0}, 0, NULL,    \
+        {0, 0, 0}, NULL, /* states */ NULL, {0, 0, 0, 0}, NULL, {0, 0, 0, 0}, 0, 0                          \
+  }
+
+/** The gated delta rule of Qwen3-Next, Qwen3.5 and Kimi Linear, and linear attention with and without decay: ONNX's
+ * LinearAttention and ggml's GATED_DELTA_NET. S. Yang, J. Kautz and A. Hatamizadeh, "Gated Delta Networks: Improving Mamba2
+ * with Delta Rule", arXiv 2412.06464. Each head has a state S of key_dim rows and value_dim columns. For each token:
+ *
+ * ~~~
+ *   S[i][j] = S[i][j] * a[i]           a = exp(g), as rapt_exp_f32(); without g this step is left out
+ *   r[j]    = sum of k[i] * S[i][j]
+ *   u[j]    = beta * (v[j] - r[j])     without beta: v[j]
+ *   S[i][j] = k[i] * u[j] + S[i][j]    fused
+ *   o[j]    = scale * sum of q[i] * S[i][j]
+ * ~~~
+ *
+ * A sum is one chain of fused multiply-adds from +0, with i ascending. Elements of 16 bits are widened, computed as f32, and o
+ * is rounded once more. Each operation of these lines works as x86 does under FTZ and DAZ: a subnormal operand, a and S
+ * included, counts as 0, and a result that is tiny after rounding becomes 0, with its sign. So no state that fades away is
+ * slow on any CPU. l2_norm and exp() keep subnormal numbers.
+ *
+ * A token has the same bits in a prompt, alone after its state, in chunks of any size, in packed sequences, and by any tasks.
+ * The chunked form by which transformers and flash-linear-attention compute prompts is another algorithm, with other bits.
+ *
+ * Heads: there are v_heads states. Several heads of q may share a state, and then each has an output; or several states share
+ * a head of q. Several states may share a head of k. out has as many heads as q or v, whichever has more.
+ *
+ * Errors of one token, for exact inputs S, a, q, k, v and beta without subnormal numbers, if nothing overflows. With n =
+ * key_dim, u = 2^-24, f = 2^-126 and all sums over i:
+ *
+ * ~~~
+ *   R = sum of |k[i] a[i] S[i]|       U = |beta| (|v| + R)     D = |beta| (n + 1 + sum of |k[i]|) f + f
+ *   T[i] = |a[i] S[i]| + |k[i]| U     without beta: R = 0, U = |v|, D = 0
+ *   |error of S[i]| <= (n + 5) u T[i] + (|k[i]| D + 2 f) (1 + n u)
+ *   |error of o|    <= |scale| (2 n + 7) u sum of |q[i]| T[i] + (|scale| (sum of |q[i]| (|k[i]| D + 2 f) + n f) + f) (1 + 3 n u)
+ * ~~~
+ *
+ * Special values: a g of -inf gives a = 0, and 0 times an infinite element of S is NaN. A NaN or infinity of q stays in its
+ * token's output, one of a column of v in that column. One of k, g or beta reaches all later outputs of the head.
+ *
+ * Aliasing: final_state may be exactly state, unless state_window is above 1. Outputs overlap nothing else. Without tokens
+ * nothing but final_state is written: it gets a copy of state. RAPT_BAD_OFFSETS: a sequence has more than `tokens`.
+ *
+ * The workspace has rapt_delta_rule_workspace() bytes, at any alignment, and overlaps nothing. Its size follows from dimensions
+ * and types alone: below 300 KB for heads of 128 of which no two queries share a state. */
+RAPT_API rapt_status rapt_delta_rule(const void *q, const void *k, const void *v, void *out,
+                                     const rapt_delta_rule_options *options, void *workspace,
+                                     size_t workspace_size);
+/** Stores the bytes of workspace per call. */
+RAPT_API rapt_status rapt_delta_rule_workspace(const rapt_delta_rule_options *options, size_t *bytes);
+/** The same work as numbered tasks, for any pool of threads, as rapt_attention_tasks(): a task is a head of a sequence, or some of
+ * its columns. Every thread needs a workspace, and every split gives the same bits. */
+RAPT_API rapt_status rapt_delta_rule_tasks(const rapt_delta_rule_options *options, size_t *tasks);
+/** Computes the tasks first to last - 1 of rapt_delta_rule_tasks(). */
+RAPT_API rapt_status rapt_delta_rule_run(const void *q, const void *k, const void *v, void *out,
+                                         const rapt_delta_rule_options *options, size_t first, size_t last,
+                                         void *workspace, size_t workspace_size);
 
 /** \} */
 

@@ -1427,6 +1427,85 @@ rapt_status causal_convolution(
 
 /// \}
 
+// ---- the delta rule
+/// \defgroup cpp_delta_rule The delta rule
+/// The ranges set the element types. What the options point to, gates and states, is not checked.
+/// \{
+
+namespace detail {
+
+template <class E>
+std::size_t of_delta_rule(rapt_status (*query)(const rapt_delta_rule_options *, std::size_t *),
+                          rapt_delta_rule_options options) {
+  std::size_t number = 0;
+  if (set_type<E>(options.type)) (void)query(&options, &number);
+  return number;
+}
+
+// Whether `size` elements reach to the end of a tensor of rows. Packed sequences have no batch stride.
+inline bool covers_rows(const rapt_delta_rule_options &o, std::size_t size, std::size_t heads,
+                        std::size_t row, const rapt_strides &strides) {
+  const std::size_t tokens = o.offsets ? static_cast<std::size_t>(o.offsets[o.batch]) : o.tokens;
+  const std::size_t shape[] = {o.offsets ? 1 : o.batch, heads, tokens, row};
+  const std::ptrdiff_t batch = o.offsets ? 0 : strides.batch;
+  const bool is_contiguous = batch == 0 && strides.head == 0 && strides.token == 0;
+  const std::ptrdiff_t given[] = {batch, strides.head, strides.token, is_contiguous ? 0 : 1};
+  return reaches(size, 4, shape, given);
+}
+
+}  // namespace detail
+
+/// Returns the bytes of workspace, or 0 if the options are not valid. E is the type of q, k, v and out.
+template <Element E>
+std::size_t delta_rule_workspace(const rapt_delta_rule_options &options) {
+  return detail::of_delta_rule<E>(rapt_delta_rule_workspace, options);
+}
+/// Returns the number of tasks of delta_rule_run().
+template <Element E>
+std::size_t delta_rule_tasks(const rapt_delta_rule_options &options) {
+  return detail::of_delta_rule<E>(rapt_delta_rule_tasks, options);
+}
+
+/// Computes the tasks first to last - 1 of the gated delta rule, as rapt_delta_rule_run(). A range that does not cover its tensor
+/// is RAPT_BAD_SIZE.
+template <Elements Q, Elements K, Elements V, WritableElements Out>
+rapt_status delta_rule_run(const Q &q, const K &k, const V &v, Out &&out, rapt_delta_rule_options options,
+                           std::size_t first, std::size_t last, std::span<std::byte> workspace) {
+  using std::ranges::range_value_t;
+  using std::ranges::size;
+  if (!detail::set_type<range_value_t<Q> >(options.type) ||
+      !detail::set_type<range_value_t<K> >(options.type) ||
+      !detail::set_type<range_value_t<V> >(options.type) ||
+      !detail::set_type<range_value_t<std::remove_reference_t<Out> > >(options.type)) {
+    return RAPT_BAD_TYPE;
+  }
+  const rapt_delta_rule_options &o = options;
+  std::size_t tasks = 0;
+  const rapt_status status = rapt_delta_rule_tasks(&o, &tasks);
+  if (status != RAPT_OK) return status;
+  const std::size_t v_heads = o.v_heads == 0 ? o.q_heads : o.v_heads,
+                    value_dim = o.value_dim == 0 ? o.key_dim : o.value_dim;
+  const std::size_t fewest = o.q_heads < v_heads ? o.q_heads : v_heads,
+                    most = o.q_heads < v_heads ? v_heads : o.q_heads;
+  if (!detail::covers_rows(o, size(q), o.q_heads, o.key_dim, o.q_strides) ||
+      !detail::covers_rows(o, size(k), o.k_heads == 0 ? fewest : o.k_heads, o.key_dim, o.k_strides) ||
+      !detail::covers_rows(o, size(v), v_heads, value_dim, o.v_strides) ||
+      !detail::covers_rows(o, size(out), most, value_dim, o.out_strides)) {
+    return RAPT_BAD_SIZE;
+  }
+  return rapt_delta_rule_run(std::ranges::data(q), std::ranges::data(k), std::ranges::data(v),
+                             std::ranges::data(out), &o, first, last, workspace.data(), workspace.size());
+}
+/// Computes the gated delta rule, as rapt_delta_rule().
+template <Elements Q, Elements K, Elements V, WritableElements Out>
+rapt_status delta_rule(const Q &q, const K &k, const V &v, Out &&out, const rapt_delta_rule_options &options,
+                       std::span<std::byte> workspace) {
+  return delta_rule_run(q, k, v, out, options, 0, delta_rule_tasks<std::ranges::range_value_t<Q> >(options),
+                        workspace);
+}
+
+/// \}
+
 // ---- embeddings and vector search
 /// \defgroup cpp_vector_search Embeddings and vector search
 /// \{

@@ -61,7 +61,8 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_OPTIONS:
       return "options or batch is null";
     case RAPT_BAD_HEADS:
-      return "options->q_heads is not a multiple of options->kv_heads";
+      return "options->q_heads is not a multiple of options->kv_heads, or q_heads, k_heads and v_heads are not multiples "
+             "of each other";
     case RAPT_BAD_DIM:
       return "options->qk_dim or options->v_dim is 0 or too large";
     case RAPT_BAD_SHAPE:
@@ -346,6 +347,19 @@ const char *text_of(rapt_status status) {
       return "options->target is null, or an entry is neither a class nor options->ignore_index";
     case RAPT_BAD_LABEL_SMOOTHING:
       return "options->label_smoothing is not between 0 and 1";
+    case RAPT_BAD_DECAY:
+      return "options->decay_per_key is set without options->g";
+    case RAPT_BAD_G_STRIDES:
+      return "a stride of options->g_strides is 0 or negative next to others, or set without g";
+    case RAPT_BAD_BETA_STRIDES:
+      return "a stride of options->beta_strides is 0 or negative next to others, or set without beta";
+    case RAPT_BAD_L2_NORM:
+      return "options->l2_norm is not one of rapt_l2_norm";
+    case RAPT_BAD_STATE_STRIDES:
+      return "options->state_strides or final_strides is set without its array, has neither a key nor a value stride of 1, "
+             "or lets elements coincide";
+    case RAPT_BAD_STATE_WINDOW:
+      return "options->state_window or window_stride is set without final_state, or window_stride without a window";
     case RAPT_BAD_INDICES:
       return "indices is null, or an index is below -1 or not below options->out_rows, of bags options->rows";
   }

@@ -29,6 +29,12 @@ bool supports_norm(Tensor op);
 void norm(Graph &graph, Tensor op);
 void l2_norm(Graph &graph, Tensor op);
 
+bool supports_delta_rule(Tensor op);
+void delta_rule(Graph &graph, Tensor op);
+
+bool supports_ssm_conv(Tensor op);
+void ssm_conv(Graph &graph, Tensor op);
+
 bool supports_rope(Tensor op);
 void rope(Graph &graph, Tensor op);
 

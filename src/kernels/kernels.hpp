@@ -18,6 +18,7 @@ struct DequantizeCall;
 struct MetricRows;
 struct ReduceCall;
 struct ScanCall;
+struct DeltaCall;
 struct RopeCall;
 struct NormCall;
 struct NormBackwardCall;

@@ -38,6 +38,9 @@
 #ifndef RAPT_FAMILY_reduce
 #define RAPT_FAMILY_reduce(kernel)
 #endif
+#ifndef RAPT_FAMILY_delta_rule
+#define RAPT_FAMILY_delta_rule(kernel)
+#endif
 #ifndef RAPT_FAMILY_rope
 #define RAPT_FAMILY_rope(kernel)
 #endif

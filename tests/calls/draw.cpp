@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "calls/convolution.hpp"
+#include "calls/delta_rule.hpp"
 #include "calls/linear_problems.hpp"
 #include "calls/norm.hpp"
 #include "calls/quantized_values.hpp"
@@ -69,6 +70,8 @@ Problem draw_problem(Random &random, const KernelCase &kernel, std::size_t most)
       return draw_reduce_problem(random, most);
     case Family::convolution:
       return draw_convolution_problem(random, multiplications);
+    case Family::delta_rule:
+      return draw_delta_problem(random, most);
     case Family::rope:
       return draw_rope_problem(random, most);
     case Family::linear:
@@ -93,9 +96,10 @@ Case draw_case(Random &random, const KernelCase &kernel, std::size_t most) {
   const KernelTraits &traits = kernel.traits;
   const bool has_order =
       traits.is_linear() || traits.is_quantized_linear() || traits.is_reduce() || traits.is_convolution();
-  const auto draw_any = traits.is_rope() ? draw_attention_layout
-                        : has_order      ? draw_linear_layout
-                                         : draw_layout;
+  const auto draw_any = traits.is_rope()         ? draw_attention_layout
+                        : traits.is_delta_rule() ? draw_delta_layout
+                        : has_order              ? draw_linear_layout
+                                                 : draw_layout;
   return {problem, draw_any(random, traits.element_size)};
 }
 

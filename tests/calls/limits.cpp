@@ -51,7 +51,9 @@ void add_overlaps(Call &call, std::size_t output, std::size_t other, Limits &lim
   const auto step = static_cast<std::ptrdiff_t>(size_of(a.element));
   const auto end = static_cast<std::ptrdiff_t>(b.extent()), room = static_cast<std::ptrdiff_t>(a.extent());
   const auto add = [&](std::ptrdiff_t distance, rapt_status expected) {
-    limits.add({a.name, only(expected), [=, &call] { call.place_near(output, other, distance); }});
+    // The status of an output on the workspace names the workspace.
+    const char *const field = expected != RAPT_OK && b.role == Role::scratch ? b.name : a.name;
+    limits.add({field, only(expected), [=, &call] { call.place_near(output, other, distance); }});
   };
   const std::ptrdiff_t behind = (end + step - 1) / step * step;
   add(behind, RAPT_OK);

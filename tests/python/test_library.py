@@ -29,6 +29,8 @@ STRUCTS = {"rapt_softmax_options": _library.SoftmaxOptions, "rapt_attention_opti
            "rapt_index_add_options": _library.IndexAddOptions,
            "rapt_triangular_solve_options": _library.TriangularSolveOptions,
            "rapt_causal_convolution_options": _library.CausalConvolutionOptions,
+           "rapt_delta_rule_options": _library.DeltaRuleOptions,
+           "rapt_state_strides": _library.StateStrides,
            "rapt_search_options": _library.SearchOptions, "rapt_mean_pool_options": _library.MeanPoolOptions,
            "rapt_normalize_options": _library.NormalizeOptions,
            "rapt_convolution_options": _library.ConvolutionOptions,

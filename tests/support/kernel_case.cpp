@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "calls/convolution.hpp"
+#include "calls/delta_rule.hpp"
 #include "calls/index_rows.hpp"
 #include "calls/integer_rows.hpp"
 #include "calls/linear.hpp"
@@ -92,6 +93,10 @@ std::unique_ptr<Call> reduce(const Problem &problem, const Layout &layout) {
 template <class T>
 std::unique_ptr<Call> scan(const Problem &problem, const Layout &layout) {
   return make_scan(element_of<T>, problem, layout);
+}
+template <class T>
+std::unique_ptr<Call> delta(const Problem &problem, const Layout &layout) {
+  return make_delta_rule(element_of<T>, problem, layout);
 }
 template <class T>
 std::unique_ptr<Call> convolution(const Problem &problem, const Layout &layout) {
@@ -190,6 +195,8 @@ DESCRIBED(dequantize_blocks, std::int8_t, vector, make_dequantize_blocks)
 OF_ALL(rope, rope, rope)
 OF_ALL(reduce, reduce, reduce)
 OF_ALL(scan, reduce, scan)
+DESCRIBED(delta_rule, float, delta_rule, delta<float>)
+OF_HALVES(delta_rule, delta_rule, delta)
 DESCRIBED(convert_f16_to_f32, F16, vector, vectors<F16, Vectors::to_f32>)
 DESCRIBED(convert_bf16_to_f32, BF16, vector, vectors<BF16, Vectors::to_f32>)
 DESCRIBED(convert_f32_to_f16, F16, vector, vectors<F16, Vectors::from_f32>)

@@ -20,6 +20,7 @@ struct KernelTraits {
   bool is_norm() const { return family == Family::norm; }
   bool is_linear() const { return family == Family::linear; }
   bool is_convolution() const { return family == Family::convolution; }
+  bool is_delta_rule() const { return family == Family::delta_rule; }
   bool is_reduce() const { return family == Family::reduce; }
   bool is_rope() const { return family == Family::rope; }
   bool is_quantized_linear() const { return family == Family::quantized_linear; }

@@ -388,6 +388,45 @@ constexpr Option<ConvolutionProblem> of_convolution[] = {
      .draw = [](const Draw &draw, ConvolutionProblem &problem) { problem.bias = draw.random.one_in(2); }},
 };
 
+constexpr Option<DeltaProblem> of_delta_rule[] = {
+    {.word = "key_dim", .field = &DeltaProblem::key_dim, .least = 1, .most = longest},
+    {.word = "batch", .field = &DeltaProblem::batch, .least = 1, .most = longest},
+    {.word = "heads", .field = &DeltaProblem::heads, .least = 1, .most = longest},
+    {.word = "q_group", .field = &DeltaProblem::q_group, .least = 1, .most = longest},
+    {.word = "v_group", .field = &DeltaProblem::v_group, .least = 1, .most = longest},
+    {.word = "k_shared",
+     .field = &DeltaProblem::k_shared,
+     .draw = [](const Draw &draw, DeltaProblem &problem) { problem.k_shared = draw.random.one_in(4); }},
+    {.word = "decay",
+     .field = &DeltaProblem::decay,
+     .draw = [](const Draw &draw, DeltaProblem &problem) { problem.decay = !draw.random.one_in(4); }},
+    {.word = "per_key",
+     .field = &DeltaProblem::per_key,
+     .draw = [](const Draw &draw,
+                DeltaProblem &problem) { problem.per_key = draw.random.one_in(2) && problem.decay; },
+     .follows = true},
+    {.word = "beta",
+     .field = &DeltaProblem::beta,
+     .draw = [](const Draw &draw, DeltaProblem &problem) { problem.beta = !draw.random.one_in(4); }},
+    {.word = "state",
+     .field = &DeltaProblem::state,
+     .draw = [](const Draw &draw, DeltaProblem &problem) { problem.state = !draw.random.one_in(4); }},
+    {.word = "l2_norm",
+     .field = &DeltaProblem::l2_norm,
+     .draw =
+         [](const Draw &draw, DeltaProblem &problem) {
+           problem.l2_norm = draw.random.one_of<std::size_t>({0, 0, 1, 2});
+         },
+     .least = 0,
+     .most = RAPT_L2_NORM_MAX_EPS},
+    {.word = "interleaved",
+     .field = &DeltaProblem::interleaved,
+     .draw = [](const Draw &draw, DeltaProblem &problem) { problem.interleaved = draw.random.one_in(2); }},
+    {.word = "ragged",
+     .field = &DeltaProblem::ragged,
+     .draw = [](const Draw &draw, DeltaProblem &problem) { problem.ragged = draw.random.one_in(4); }},
+};
+
 constexpr Option<Layout> of_layout[] = {
     {.word = "guard", .field = &Layout::placement},
     {.word = "offset", .field = &Layout::offset, .least = 0, .most = longest},
@@ -436,6 +475,7 @@ constexpr Option<AttentionLayout> of_attention_layout[] = {
     // Who draws layouts sets it, so that published cases stay as they are.
     {.word = "left_padding", .field = &AttentionLayout::left_padding, .most = longest},
     {.word = "key_lists", .field = &AttentionLayout::key_lists, .most = longest},
+    {.word = "value_outside", .field = &AttentionLayout::value_outside},
 };
 
 MatrixOrder draw_order(Random &random) {
@@ -502,6 +542,7 @@ static_assert(count_fields<QuantizedProblem>() == 1 + std::size(of_quantized), "
 static_assert(count_fields<RopeProblem>() == 1 + std::size(of_rope), "and RowsProblem");
 static_assert(count_fields<ReduceProblem>() == 1 + std::size(of_reduce), "and RowsProblem");
 static_assert(count_fields<ConvolutionProblem>() == 1 + std::size(of_convolution), "and RowsProblem");
+static_assert(count_fields<DeltaProblem>() == 1 + std::size(of_delta_rule), "and RowsProblem");
 static_assert(count_fields<Problem>() == 1 + std::size(of_problem), "and the problem of a kind");
 static_assert(count_fields<Layout>() == 2 + std::size(of_layout), "and AttentionLayout and LinearLayout");
 static_assert(count_fields<AttentionLayout>() == std::size(of_attention_layout));
@@ -512,12 +553,10 @@ std::ptrdiff_t draw_gap(Random &random) { return random.one_of<std::ptrdiff_t>({
 }  // namespace
 
 const Tables &tables() {
-  static constexpr Tables all{of_problem,      of_vector,  of_rows,
-                              of_dot_rows,     of_softmax, of_attention_shape,
-                              of_attention,    of_norm,    of_linear,
-                              of_quantized,    of_rope,    of_reduce,
-                              of_convolution,  of_layout,  of_attention_layout,
-                              of_linear_layout};
+  static constexpr Tables all{
+      of_problem,     of_vector,     of_rows,   of_dot_rows,         of_softmax,      of_attention_shape,
+      of_attention,   of_norm,       of_linear, of_quantized,        of_rope,         of_reduce,
+      of_convolution, of_delta_rule, of_layout, of_attention_layout, of_linear_layout};
   return all;
 }
 
@@ -569,6 +608,12 @@ void draw(Random &random, ReduceProblem &problem) {
 
 void draw(Random &random, ConvolutionProblem &problem) {
   for (const auto &option : of_convolution) {
+    if (option.draw) option.draw({random, true, true}, problem);
+  }
+}
+
+void draw(Random &random, DeltaProblem &problem) {
+  for (const auto &option : of_delta_rule) {
     if (option.draw) option.draw({random, true, true}, problem);
   }
 }

@@ -50,9 +50,10 @@ struct Option {
 
 template <class... Owners>
 using TablesOf = std::tuple<std::span<const Option<Owners>>...>;
-using Tables = TablesOf<Problem, VectorProblem, RowsProblem, DotRowsProblem, SoftmaxOptions, AttentionProblem,
-                        AttentionOptions, NormProblem, LinearProblem, QuantizedProblem, RopeProblem,
-                        ReduceProblem, ConvolutionProblem, Layout, AttentionLayout, LinearLayout>;
+using Tables =
+    TablesOf<Problem, VectorProblem, RowsProblem, DotRowsProblem, SoftmaxOptions, AttentionProblem,
+             AttentionOptions, NormProblem, LinearProblem, QuantizedProblem, RopeProblem, ReduceProblem,
+             ConvolutionProblem, DeltaProblem, Layout, AttentionLayout, LinearLayout>;
 const Tables &tables();
 
 template <class Owner>
@@ -77,7 +78,7 @@ void for_each_option(AnyCase &given, Visit &&visit) {
     if constexpr (std::is_same_v<Plain, AttentionProblem> || std::is_same_v<Plain, LinearProblem> ||
                   std::is_same_v<Plain, NormProblem> || std::is_same_v<Plain, QuantizedProblem> ||
                   std::is_same_v<Plain, RopeProblem> || std::is_same_v<Plain, ReduceProblem> ||
-                  std::is_same_v<Plain, ConvolutionProblem>)
+                  std::is_same_v<Plain, ConvolutionProblem> || std::is_same_v<Plain, DeltaProblem>)
       all(problem);
     if constexpr (requires { problem.options; }) all(problem.options);
   };
@@ -85,7 +86,8 @@ void for_each_option(AnyCase &given, Visit &&visit) {
   all(given.problem);
   all(given.layout);
   if (std::holds_alternative<AttentionProblem>(given.problem.of) ||
-      std::holds_alternative<RopeProblem>(given.problem.of)) {
+      std::holds_alternative<RopeProblem>(given.problem.of) ||
+      std::holds_alternative<DeltaProblem>(given.problem.of)) {
     all(given.layout.attention);
   }
   if (std::holds_alternative<LinearProblem>(given.problem.of) ||
@@ -105,6 +107,7 @@ void draw(Random &random, QuantizedProblem &problem);
 void draw(Random &random, RopeProblem &problem);
 void draw(Random &random, ReduceProblem &problem);
 void draw(Random &random, ConvolutionProblem &problem);
+void draw(Random &random, DeltaProblem &problem);
 
 // Draw layouts for attention and rope, for linear layers and reductions, and for all other kernels. The layouts have no
 // floating-point state.

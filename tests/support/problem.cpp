@@ -64,6 +64,9 @@ Problem make_problem(Family family, const Numbers &numbers) {
     case Family::convolution:
       problem.of = ConvolutionProblem{};
       break;
+    case Family::delta_rule:
+      problem.of = DeltaProblem{};
+      break;
   }
   *problem.of_rows() = {numbers.rows, numbers.cols, numbers.scale};
   return problem;

@@ -32,6 +32,7 @@ enum class Family {
   rope,
   reduce,
   convolution,
+  delta_rule,
 };
 
 struct VectorProblem {
@@ -284,12 +285,34 @@ struct ConvolutionProblem : RowsProblem {
   bool operator==(const ConvolutionProblem &) const = default;
 };
 
+// Rows are the tokens of a sequence, and columns those of a state. A scale of 0 means 1/sqrt(key_dim). Each field needs a row
+// in options.cpp.
+struct DeltaProblem : RowsProblem {
+  std::size_t key_dim = 8, batch = 1;
+  std::size_t heads = 1;    // of those of which there are fewest
+  std::size_t q_group = 1;  // heads of q that share a state
+  std::size_t v_group = 1;  // states that share a head of q; 1 where q_group is not
+  bool k_shared = false;    // all states share a head of k
+  bool decay = false;
+  bool per_key = false;  // only with a decay
+  bool beta = false;
+  bool state = false;       // before the first token
+  std::size_t l2_norm = 0;  // of rapt_l2_norm
+  bool interleaved = false;
+  bool ragged = false;  // packed sequences of up to `rows` tokens
+
+  std::size_t q_heads() const { return heads * q_group; }
+  std::size_t v_heads() const { return q_group == 1 ? heads * v_group : heads; }
+  std::size_t k_heads() const { return k_shared ? 1 : heads; }
+  bool operator==(const DeltaProblem &) const = default;
+};
+
 struct Problem {
   InputClass input = InputClass::gaussian;
   std::uint64_t seed = 1;
   std::variant<VectorProblem, DotRowsProblem, SoftmaxProblem, SoftmaxBackwardProblem, NormProblem,
                AttentionProblem, LinearProblem, QuantizedProblem, RopeProblem, ReduceProblem,
-               ConvolutionProblem>
+               ConvolutionProblem, DeltaProblem>
       of;
 
   template <class Kind>
@@ -351,6 +374,7 @@ struct AttentionLayout {
       0;  // about so many tokens may be before the first of a sequence; excludes kv_offsets
   std::size_t key_lists =
       0;  // tokens of a run in lists of keys, or 0; excludes other places of keys and padding
+  bool value_outside = false;  // of the delta rule: the columns of states are contiguous
   bool operator==(const AttentionLayout &) const = default;
 };
 

@@ -1,6 +1,7 @@
 #include "validate/accuracy.hpp"
 
 #include "calls/convolution_truth.hpp"
+#include "calls/delta_rule_truth.hpp"
 #include "calls/index_rows_truth.hpp"
 #include "calls/integer_rows_truth.hpp"
 #include "calls/linear_truth.hpp"
@@ -102,6 +103,9 @@ ACCURACY_OF(linear_in_i8, QuantizedInI8Accuracy, std::int8_t)
 ACCURACY_OF_ALL(rope, RopeAccuracy)
 ACCURACY_OF_ALL(reduce, ReduceAccuracy)
 ACCURACY_OF_ALL(scan, ScanAccuracy)
+ACCURACY_OF(delta_rule, DeltaRuleAccuracy, float)
+ACCURACY_OF(delta_rule_f16, DeltaRuleAccuracy, F16)
+ACCURACY_OF(delta_rule_bf16, DeltaRuleAccuracy, BF16)
 ACCURACY_OF_ALL(attention, AttentionWholeAccuracy)
 ACCURACY_OF_ALL(attention_partial, AttentionPartialAccuracy)
 ACCURACY_OF_ALL(attention_merge, AttentionWholeAccuracy)

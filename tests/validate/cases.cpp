@@ -6,6 +6,7 @@
 #include <span>
 
 #include "calls/convolution.hpp"
+#include "calls/delta_rule.hpp"
 #include "calls/linear_problems.hpp"
 #include "calls/reduce.hpp"
 #include "calls/rope.hpp"
@@ -107,6 +108,19 @@ class CaseMaker {
     for (std::size_t i = 0; i < pick(150, 1500); ++i) {
       add_with_layouts(draw_convolution_problem(random_, pick(30000, 100000)));
     }
+    return std::move(cases_);
+  }
+  std::vector<LaidOutProblem> make_delta_rule() {
+    const auto add_two = [&](const Problem &problem) {
+      LaidOutProblem made{problem, {}, nullptr};
+      while (made.layouts.size() < 2) {
+        made.layouts.push_back(draw_delta_layout(random_, traits_.element_size));
+        add_foreign_state(made.layouts.back());
+      }
+      cases_.push_back(made);
+    };
+    for (const Problem &problem : delta_rules_of_shapes()) add_two(problem);
+    for (std::size_t i = 0; i < pick(150, 2000); ++i) add_two(draw_delta_problem(random_, pick(3000, 9000)));
     return std::move(cases_);
   }
   std::vector<LaidOutProblem> make_reduce() {
@@ -430,6 +444,7 @@ std::vector<LaidOutProblem> make_cases(const KernelCase &kernel, Effort effort, 
          : kernel.traits.is_quantized_linear() ? maker.make_quantized_linear(kernel.name)
          : kernel.traits.is_rope()             ? maker.make_rope()
          : kernel.traits.is_reduce()           ? maker.make_reduce()
+         : kernel.traits.is_delta_rule()       ? maker.make_delta_rule()
          : kernel.traits.is_convolution()      ? maker.make_convolution()
                                                : maker.make());
   add(cases_of_ways());

@@ -42,6 +42,7 @@ bool is_measured(std::size_t index, const Problem &problem, Effort effort) {
   if (const auto *const reduce = std::get_if<ReduceProblem>(&problem.of)) {
     return index % (quick ? 2 : 3) == 0 && elements(problem) * reduce->outer * reduce->middle <= 80000;
   }
+  if (std::holds_alternative<DeltaProblem>(problem.of)) return index % 2 == 0;
   if (std::holds_alternative<ConvolutionProblem>(problem.of)) return index % 2 == 0;
   return index % (quick ? 7 : 5) == 0 && elements(problem) <= (quick ? 800 : 2500);
 }

@@ -476,6 +476,45 @@ class CausalConvolutionOptions(_Options):
     ]
 
 
+class StateStrides(ctypes.Structure):
+    _fields_ = [("batch", c_ssize_t), ("head", c_ssize_t), ("key", c_ssize_t), ("value", c_ssize_t)]
+
+
+class DeltaRuleOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("gate_type", c_int),
+        ("batch", c_size_t),
+        ("tokens", c_size_t),
+        ("q_heads", c_size_t),
+        ("k_heads", c_size_t),
+        ("v_heads", c_size_t),
+        ("key_dim", c_size_t),
+        ("value_dim", c_size_t),
+        ("interleaved_heads", c_int),
+        ("q_strides", Strides),
+        ("k_strides", Strides),
+        ("v_strides", Strides),
+        ("out_strides", Strides),
+        ("scale", c_double),
+        ("l2_norm", c_int),
+        ("eps", c_double),
+        ("g", c_void_p),
+        ("g_strides", Strides),
+        ("decay_per_key", c_int),
+        ("beta", c_void_p),
+        ("beta_strides", Strides),
+        ("offsets", c_void_p),
+        ("state", c_void_p),
+        ("state_strides", StateStrides),
+        ("final_state", c_void_p),
+        ("final_strides", StateStrides),
+        ("state_window", c_size_t),
+        ("window_stride", c_ssize_t),
+    ]
+
+
 class SearchOptions(_Options):
     _fields_ = [
         ("size", c_size_t),
@@ -791,6 +830,13 @@ _declare("cross_entropy_backward", c_int, c_void_p, c_void_p, ctypes.POINTER(Cro
 _declare("index_add", c_int, c_void_p, c_void_p, ctypes.POINTER(IndexAddOptions))
 _declare("triangular_solve", c_int, c_void_p, c_void_p, c_void_p, ctypes.POINTER(TriangularSolveOptions))
 _declare("causal_convolution", c_int, c_void_p, c_void_p, c_void_p, c_void_p, ctypes.POINTER(CausalConvolutionOptions))
+_DELTA_RULE = ctypes.POINTER(DeltaRuleOptions)
+_declare("delta_rule", c_int, c_void_p, c_void_p, c_void_p, c_void_p, _DELTA_RULE, c_void_p, c_size_t)
+_declare("delta_rule_workspace", c_int, _DELTA_RULE, _SIZE)
+_declare("delta_rule_tasks", c_int, _DELTA_RULE, _SIZE)
+_declare(
+    "delta_rule_run", c_int, c_void_p, c_void_p, c_void_p, c_void_p, _DELTA_RULE, c_size_t, c_size_t, c_void_p, c_size_t
+)
 _SEARCH = ctypes.POINTER(SearchOptions)
 _declare("metric", c_void_p, c_int, c_int)
 _declare("metric_f64", c_void_p, c_int)

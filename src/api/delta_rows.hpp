@@ -1,0 +1,41 @@
+// Copies rows of q, k and the gates of the delta rule: widened, and divided by their length.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+
+#include "api/halves.hpp"
+#include "dispatch/dispatch.hpp"
+#include "rapt/rapt.h"
+
+namespace rapt {
+namespace {
+
+struct DeltaNorm {
+  int kind = RAPT_L2_NORM_NONE;
+  float eps = 0;
+
+  // Returns the number of which a row is a multiple.
+  float factor(const float *row, std::size_t n) const {
+    const float sum = kernels().f32.dot(row, row, n);
+    if (kind == RAPT_L2_NORM_ADD_EPS) return 1.0f / std::sqrt(sum + eps);
+    const float length = std::sqrt(sum);
+    return 1.0f / (length < eps ? eps : length);  // a NaN stays
+  }
+};
+
+template <class E>
+void copy_row(const E *from, float *to, std::size_t n, const DeltaNorm &norm) {
+  if constexpr (sizeof(E) == sizeof(float)) {
+    std::memcpy(to, from, n * sizeof(float));
+  } else if (n < 16) {
+    for (std::size_t i = 0; i < n; ++i) to[i] = widened(from[i]);
+  } else {
+    widen_elements<E>(from, to, n);
+  }
+  if (norm.kind != RAPT_L2_NORM_NONE) kernels().f32.scale(to, norm.factor(to, n), to, n);
+}
+
+}  // namespace
+}  // namespace rapt

@@ -1,0 +1,131 @@
+"""The gated delta rule of Qwen3-Next, Qwen3.5 and Kimi Linear, and linear attention."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_size_t
+from typing import Any
+
+import numpy as np
+
+from ._arrays import (
+    TensorLike,
+    address,
+    as_array,
+    as_output,
+    check_output,
+    element_type,
+    empty,
+    in_kind_of,
+    may_overlap,
+)
+from ._library import BF16, F16, F32, C, DeltaRuleOptions, check
+
+_TYPES = (F32, F16, BF16)
+_NORMS = {None: 0, "add_eps": 1, "max_eps": 2}
+
+
+def _input(value: TensorLike, name: str, types: tuple[int, ...]) -> tuple[Any, int]:
+    array = np.ascontiguousarray(as_array(value, name))
+    rapt_type = element_type(array, name)
+    if rapt_type not in types:
+        raise TypeError(f"{name} has elements of {array.dtype.name}, not f32, f16 or bf16, or not those of the others")
+    return array, rapt_type
+
+
+def _shaped(array: Any, name: str, shape: tuple[int, ...]) -> Any:
+    if array.shape != shape:
+        raise ValueError(f"{name} has the shape {array.shape}, not {shape}")
+    return array
+
+
+def delta_rule(
+    q: TensorLike,
+    k: TensorLike,
+    v: TensorLike,
+    g: TensorLike | None = None,
+    beta: TensorLike | None = None,
+    *,
+    state: Any = None,
+    scale: float | None = None,
+    l2_norm: str | None = None,
+    eps: float | None = None,
+    interleaved_heads: bool = False,
+) -> Any:
+    """Each token decays the state of its head by exp(g), corrects what it holds for k towards v by beta, and reads it by q.
+
+    q is [batch, q_heads, tokens, key_dim], k [batch, k_heads, tokens, key_dim], v [batch, v_heads, tokens, value_dim], in f32,
+    f16 or bf16. g is [batch, v_heads, tokens], or [batch, v_heads, tokens, key_dim] as in Kimi Linear; beta is [batch, v_heads,
+    tokens]. Without g nothing decays, and without beta v is added as it is: these are the four rules of ONNX's LinearAttention.
+
+    state [batch, v_heads, key_dim, value_dim] of f32 holds the state before the first token and gets the one after the last:
+    a sequence has the same bits at once, in chunks and token by token. Without it the state begins with zeros. One of q_heads
+    and v_heads is a multiple of the other, and k_heads divides v_heads; neighbours share a head, or with interleaved_heads
+    head h uses head h % n. scale is 1/sqrt(key_dim) if not given. l2_norm divides the rows of q and k by their length:
+    "add_eps" as transformers, by sqrt(sum + eps); "max_eps" as ggml, by max(length, eps). eps is 1e-6 if not given.
+
+    Returns [batch, the larger number of heads, tokens, value_dim]. A TypeError is another type, a ValueError other shapes, an
+    overlap, or an option that has no effect.
+    """
+    queries, rapt_type = _input(q, "q", _TYPES)
+    keys, _ = _input(k, "k", (rapt_type,))
+    values, _ = _input(v, "v", (rapt_type,))
+    for name, array in (("q", queries), ("k", keys), ("v", values)):
+        if array.ndim != 4:
+            raise ValueError(f"{name} has the shape {array.shape}, not [batch, heads, tokens, dim]")
+    batch, q_heads, tokens, key_dim = queries.shape
+    k_heads, v_heads, value_dim = keys.shape[1], values.shape[1], values.shape[3]
+    _shaped(keys, "k", (batch, k_heads, tokens, key_dim))
+    _shaped(values, "v", (batch, v_heads, tokens, value_dim))
+    if value_dim == 0 or k_heads == 0 or v_heads == 0:
+        raise ValueError("k or v has no elements")
+    if l2_norm not in _NORMS:
+        raise ValueError(f'l2_norm is {l2_norm!r}, not None, "add_eps" or "max_eps"')
+    options = DeltaRuleOptions(
+        type=rapt_type,
+        batch=batch,
+        tokens=tokens,
+        q_heads=q_heads,
+        k_heads=k_heads,
+        v_heads=v_heads,
+        key_dim=key_dim,
+        value_dim=value_dim,
+        interleaved_heads=int(interleaved_heads),
+        scale=0.0 if scale is None else float(scale),
+        l2_norm=_NORMS[l2_norm],
+        eps=0.0 if eps is None else float(eps),
+    )
+    gates = []
+    gate_types = []
+    if g is not None:
+        decays, gate_type = _input(g, "g", (F32, rapt_type))
+        per_key = decays.ndim == 4
+        _shaped(decays, "g", (batch, v_heads, tokens, key_dim) if per_key else (batch, v_heads, tokens))
+        options.g, options.decay_per_key = address(decays), int(per_key)
+        gates.append(decays)
+        gate_types.append(gate_type)
+    if beta is not None:
+        betas, gate_type = _input(beta, "beta", (F32, rapt_type))
+        options.beta = address(_shaped(betas, "beta", (batch, v_heads, tokens)))
+        gates.append(betas)
+        gate_types.append(gate_type)
+    if len(set(gate_types)) > 1:
+        raise TypeError("g and beta have elements of different types")
+    options.gate_type = gate_types[0] if gate_types else 0
+    if state is not None:
+        kept = check_output(as_output(state, "state"), "state", (batch, v_heads, key_dim, value_dim), (F32,))
+        if not kept.flags.c_contiguous:
+            raise ValueError("state is not contiguous")
+        if any(may_overlap(other, kept) for other in (queries, keys, values, *gates)):
+            raise ValueError("state overlaps an input")
+        options.state = options.final_state = address(kept)
+    out = empty((batch, max(q_heads, v_heads), tokens, value_dim), rapt_type, queries)
+    size = c_size_t()
+    check(C.rapt_delta_rule_workspace(byref(options), byref(size)))
+    workspace = ctypes.create_string_buffer(size.value)
+    check(
+        C.rapt_delta_rule(
+            address(queries), address(keys), address(values), address(out), byref(options), workspace, size
+        )
+    )
+    return in_kind_of(q, out)

@@ -1,0 +1,37 @@
+// The calls of rapt_delta_rule.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "calls/call.hpp"
+#include "support/random.hpp"
+
+namespace rapt::test {
+
+// Without dimensions that the problem does not have: q [batch][q_heads][tokens][key_dim], and so on. Of packed
+// sequences, [heads][all tokens][…].
+template <class T>
+struct DeltaValues {
+  std::vector<T> q, k, v;
+  std::vector<float> g, beta, state;
+  std::vector<std::int32_t> offsets;  // [batch + 1], also where sequences are not packed
+};
+
+// They depend only on the problem, and are valid until the next call with the same T. Defined for float and types of
+// 16 bits.
+template <class T>
+const DeltaValues<T> &make_delta_values(const Problem &problem);
+
+// The results are out and the final states.
+std::unique_ptr<Call> make_delta_rule(Element element, const Problem &problem, const Layout &layout);
+
+// Draws random shapes and options of up to `most` elements of states.
+Problem draw_delta_problem(Random &random, std::size_t most);
+Layout draw_delta_layout(Random &random, std::size_t element_size);
+
+// Returns problems with columns and rows around those of blocks, and tokens around those of chunks.
+std::vector<Problem> delta_rules_of_shapes();
+
+}  // namespace rapt::test

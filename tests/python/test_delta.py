@@ -1,0 +1,102 @@
+"""rapt.delta_rule next to float64, in chunks, and its refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rapt
+
+
+def numbers(*shape: int, seed: int = 1, size: float = 1.0) -> Any:
+    return (size * np.random.default_rng(seed).uniform(-1, 1, shape)).astype(np.float32)
+
+
+def truth(q: Any, k: Any, v: Any, g: Any, beta: Any, state: Any, scale: float) -> Any:
+    """The rule in float64, for as many heads of q and k as of v."""
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    s, out = state.astype(np.float64), np.zeros(v.shape)
+    for t in range(q.shape[2]):
+        if g is not None:
+            decay = np.exp(g[:, :, t].astype(np.float64))
+            s = s * (decay[..., None] if g.ndim == 4 else decay[..., None, None])
+        u = v[:, :, t]
+        if beta is not None:
+            u = beta[:, :, t, None] * (u - np.einsum("bhi,bhij->bhj", k[:, :, t], s))
+        s = s + k[:, :, t, :, None] * u[:, :, None]
+        out[:, :, t] = scale * np.einsum("bhi,bhij->bhj", q[:, :, t], s)
+    return out, s
+
+
+@pytest.mark.parametrize("per_key", [False, True])
+@pytest.mark.parametrize("has_g", [False, True])
+@pytest.mark.parametrize("has_beta", [False, True])
+def test_next_to_float64(has_g: bool, has_beta: bool, per_key: bool) -> None:
+    q, k = numbers(2, 2, 7, 20, size=0.3), numbers(2, 2, 7, 20, seed=2, size=0.3)
+    v, state = numbers(2, 4, 7, 33, seed=3), numbers(2, 4, 20, 33, seed=4)
+    g = -np.abs(numbers(2, 4, 7, *([20] if per_key else []), seed=5)) if has_g else None
+    beta = np.abs(numbers(2, 4, 7, seed=6)) if has_beta else None
+    kept = state.copy()
+    out = rapt.delta_rule(q, k, v, g, beta, state=kept)
+    wanted, after = truth(np.repeat(q, 2, 1), np.repeat(k, 2, 1), v, g, beta, state, 20**-0.5)
+    assert np.abs(out - wanted).max() < 1e-5
+    assert np.abs(kept - after).max() < 1e-5
+    interleaved = rapt.delta_rule(q, k, v, g, beta, state=state.copy(), interleaved_heads=True)
+    wanted, _ = truth(np.tile(q, (1, 2, 1, 1)), np.tile(k, (1, 2, 1, 1)), v, g, beta, state, 20**-0.5)
+    assert np.abs(interleaved - wanted).max() < 1e-5
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_chunks_have_the_same_bits(dtype: Any) -> None:
+    q, k, v = (numbers(1, 2, 9, 16, seed=s).astype(dtype) for s in (1, 2, 3))
+    g, beta = -np.abs(numbers(1, 2, 9, seed=4)), np.abs(numbers(1, 2, 9, seed=5))
+    state = np.zeros((1, 2, 16, 16), np.float32)
+    whole = rapt.delta_rule(q, k, v, g, beta, state=state, l2_norm="add_eps")
+    assert whole.dtype == dtype
+    again = np.zeros_like(state)
+    for t in range(0, 9, 2):
+        part = slice(t, t + 2)
+        got = rapt.delta_rule(*(x[:, :, part] for x in (q, k, v, g, beta)), state=again, l2_norm="add_eps")
+        assert np.array_equal(got, whole[:, :, part])
+    assert np.array_equal(state, again)
+    assert np.array_equal(rapt.delta_rule(q, k, v, g, beta, l2_norm="add_eps"), whole)
+
+
+def test_norms() -> None:
+    q, k, v = numbers(1, 1, 3, 8), numbers(1, 1, 3, 8, seed=2), numbers(1, 1, 3, 4, seed=3)
+    divided = [x / np.sqrt((x.astype(np.float64) ** 2).sum(-1, keepdims=True) + 1e-6) for x in (q, k)]
+    wanted, _ = truth(divided[0], divided[1], v, None, None, np.zeros((1, 1, 8, 4)), 1.0)
+    for norm in ("add_eps", "max_eps"):
+        assert np.abs(rapt.delta_rule(q, k, v, l2_norm=norm, scale=1.0) - wanted).max() < 1e-5
+
+
+def test_queries_that_share_a_state() -> None:
+    q, k, v = numbers(1, 4, 5, 8), numbers(1, 2, 5, 8, seed=2), numbers(1, 2, 5, 6, seed=3)
+    out = rapt.delta_rule(q, k, v)
+    assert out.shape == (1, 4, 5, 6)
+    for head in range(4):
+        shared = slice(head // 2, head // 2 + 1)
+        alone = rapt.delta_rule(q[:, head : head + 1], k[:, shared], v[:, shared])
+        assert np.array_equal(out[:, head : head + 1], alone)
+
+
+def test_what_is_refused() -> None:
+    q, v = numbers(1, 2, 3, 8), numbers(1, 2, 3, 6)
+    with pytest.raises(TypeError):
+        rapt.delta_rule(q.astype(np.float64), q, v)
+    with pytest.raises(TypeError):
+        rapt.delta_rule(q, q.astype(np.float16), v)
+    with pytest.raises(ValueError):
+        rapt.delta_rule(q, q[:, :, :2], v)
+    with pytest.raises(ValueError):
+        rapt.delta_rule(q, q, v, l2_norm="l1")
+    with pytest.raises(ValueError):
+        rapt.delta_rule(q, q, v, eps=1.0)
+    with pytest.raises(ValueError):
+        rapt.delta_rule(q, q, v, beta=numbers(1, 2, 4))
+    with pytest.raises(ValueError):
+        rapt.delta_rule(q, q, v, state=np.zeros((1, 2, 6, 8), np.float32))
+    with pytest.raises(ValueError):
+        rapt.delta_rule(numbers(1, 3, 3, 8), q, v)
