@@ -72,6 +72,8 @@ class ForwardFuzz : AttentionFuzz<T> {
     this->choose_visibility();
     spoil();
     if (!stop_unless_failing_) this->choose_starts();
+    if (!stop_unless_failing_) this->choose_lists();
+    if (o_.key_lists) rapt_attention_workspace(&o_, &workspace_size_);
     call();
   }
 
@@ -203,7 +205,7 @@ class ForwardFuzz : AttentionFuzz<T> {
         return must_fail(RAPT_BAD_KV_LENGTHS);
       case 11:
         if (!use_pages_) return;
-        o_.page_size += 1;
+        o_.page_size = 0;
         return must_fail(RAPT_BAD_PAGE_SIZE);
       case 12:
         if (!use_pages_ || o_.kv_lengths || o_.kv_len == 0) return;

@@ -30,7 +30,8 @@ class AttentionFuzz {
     offsets_at,
     options_at,
     kv_scales_at,
-    starts_at
+    starts_at,
+    lists_at
   };
 
   struct Size {
@@ -169,6 +170,31 @@ class AttentionFuzz {
     if (!of_queries) return;
     starts[o_.batch] = input_.one_in(2) ? -1 : static_cast<std::int32_t>(o_.q_len) + 1;
     must_fail(RAPT_BAD_Q_STARTS);
+  }
+  // Draws lists of keys in a cache of kv_len tokens, for all queries of a sequence or for some. It is drawn after the starts.
+  void choose_lists() {
+    const bool has_place = o_.kv_offsets || o_.kv_starts || o_.block_table || o_.packed_keys;
+    if (rules_.must_fail != 0 || has_place || o_.kv_len == 0 || o_.q_len == 0 || !input_.one_in(3)) return;
+    const bool has_positions = o_.causal != RAPT_CAUSAL_NONE || o_.window_left != 0 || o_.window_right != 0 ||
+                               o_.window_chunk != 0 || o_.alibi_slopes;
+    const std::size_t some = has_positions || input_.one_in(2) ? o_.q_len : 1 + input_.below(o_.q_len);
+    const std::size_t lists = (o_.q_len + some - 1) / some, entries = o_.batch * lists * o_.kv_len;
+    if (entries * 4 + 64 > FuzzMemory::capacity) return;
+    auto *const list = reinterpret_cast<std::int32_t *>(memory().place(lists_at, entries * 4, placement_, 0));
+    const std::size_t run = 1 + input_.byte() % 40;  // tokens that follow each other
+    for (std::size_t i = 0; i < entries; ++i) {
+      const bool follows =
+          i % run != 0 && list[i - 1] >= 0 && list[i - 1] + 1 < static_cast<std::int32_t>(o_.kv_len);
+      list[i] = follows ? list[i - 1] + 1 : static_cast<std::int32_t>(input_.below(o_.kv_len + 1)) - 1;
+    }
+    const auto length = static_cast<std::ptrdiff_t>(o_.kv_len);
+    o_.key_lists = list;
+    o_.key_list_strides = {length * static_cast<std::ptrdiff_t>(lists), RAPT_REPEAT, length};
+    o_.cache_len = o_.kv_len;
+    if (some < o_.q_len) o_.queries_per_list = some;
+    if (!input_.one_in(16) || o_.q_offsets || o_.kv_lengths) return;
+    list[0] = input_.one_in(2) ? -2 : static_cast<std::int32_t>(o_.kv_len);
+    must_fail(RAPT_BAD_KEY_LISTS);
   }
   void choose_query_scales(const T *numbers) {
     o_.query_scales = numbers;

@@ -25,7 +25,7 @@ bool extents_meet(const RowsOfBytes &a, const RowsOfBytes &b);
 
 class FuzzMemory {
  public:
-  static constexpr std::size_t operands = 10, capacity = std::size_t{1} << 17;
+  static constexpr std::size_t operands = 11, capacity = std::size_t{1} << 17;
 
   FuzzMemory();
   // Returns memory for operand `index`, `offset` bytes from a guard page.
