@@ -229,7 +229,7 @@ def test_wrong_lists_of_keys(random: Random) -> None:
     q, k, v = tensors(random)
     lists = np.zeros((2, 30), int)
     per_query = np.zeros((2, 9, 30), int)
-    for message, options in (
+    cases: list[tuple[str, dict[str, Any]]] = [
         ("has the shape", {"key_lists": lists[:1]}),
         ("has the shape", {"key_lists": per_query[:, :8]}),
         ("has the shape", {"key_lists": per_query, "queries_per_list": 2}),
@@ -247,7 +247,8 @@ def test_wrong_lists_of_keys(random: Random) -> None:
         ("count from a query's position", {"key_lists": lists, "key_list_lengths": [2, 2], "alibi_slopes": np.ones(4)}),
         ("key_lists and kv_starts both say", {"key_lists": lists, "kv_starts": [0, 0]}),
         ("packed_keys", {"key_lists": lists, "packed_keys": True, "k": rapt.pack_keys(k)}),
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for message, options in cases:
         with pytest.raises(ValueError, match=message):
             attention(**{"q": q, "k": k, "v": v, **options})
     with pytest.raises(TypeError):

@@ -15,7 +15,7 @@ from rapt import _gated, _library, _rope
 from rapt._status import Status
 
 ROOT = Path(__file__).resolve().parents[2]
-STRUCTS = {"rapt_softmax_options": _library.SoftmaxOptions, "rapt_attention_options": _library.AttentionOptions,
+STRUCTS: dict[str, type[ctypes.Structure]] = {"rapt_softmax_options": _library.SoftmaxOptions, "rapt_attention_options": _library.AttentionOptions,
            "rapt_attention_gradients": _library.AttentionGradients, "rapt_gated_options": _library.GatedOptions,
            "rapt_linear_options": _library.LinearOptions, "rapt_rope_options": _library.RopeOptions,
            "rapt_linear_batch_options": _library.LinearBatchOptions,
