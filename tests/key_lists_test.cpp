@@ -20,7 +20,7 @@ using namespace rapt::test;
 
 namespace {
 
-// Layouts with lists, in each way of calling.
+// Layouts with lists, and with pages of any size, in each way of calling.
 std::vector<Layout> listed_layouts(const Problem &problem) {
   Random random(problem.seed * 131 + problem.cols());
   std::vector<Layout> layouts;
@@ -28,6 +28,10 @@ std::vector<Layout> listed_layouts(const Problem &problem) {
     layouts.push_back(draw_attention_layout(random, sizeof(float)));
     layouts.back().attention.key_lists = run;
   }
+  layouts.push_back(draw_attention_layout(random, sizeof(float)));
+  layouts.back().attention.page_size = random.one_of<std::size_t>({1, 3, 24, 40, 100});
+  layouts.back().attention.packed_keys = false;
+  layouts.back().attention.left_padding = random.one_in(2) ? 0 : 48;
   return layouts;
 }
 
@@ -121,7 +125,7 @@ bool same(const std::vector<T> &a, const std::vector<T> &b) {
 }  // namespace
 
 // A layout does not change the outcome that is expected: that of keys laid end to end.
-TEST_CASE("listed keys have the bits of keys that follow each other") {
+TEST_CASE("keys in lists and small pages have the bits of keys that follow each other") {
   const std::vector<Problem> problems =
       draw_attention_problems(native_or_emulated<std::size_t>(60, 6), 2027, 20000);
   compare_kernels(

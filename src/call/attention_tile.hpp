@@ -164,7 +164,8 @@ class AttentionTile {
   bool is_scattered() const { return is_scattered_; }
   // Returns whether these keys exist, and follow each other at the token stride.
   bool lie_together(std::size_t key, std::size_t count) const {
-    if (!list_) return key / o_.page_size == (key + count - 1) / o_.page_size;
+    const std::size_t token = key + start_;
+    if (!list_) return token / o_.page_size == (token + count - 1) / o_.page_size;
     if (list_[key] < 0) return false;
     constexpr std::size_t unit = rapt::attention_page_unit;
     return count == unit ? are_consecutive(list_ + key, unit) : are_consecutive(list_ + key, count);
