@@ -324,6 +324,7 @@ SHARED_LINES = {
     "sgd_step": "adamw_step",
     "metric_rows": "metric",
     "scan": "reduce",
+    "logsumexp": "log_softmax",
     "embedding_bag": "expert_sum",
     "index_add": "expert_sum",
     "attention_merge": "attention_partial",

@@ -2,7 +2,7 @@
  *
  * Output:
  *   out = 0.0481 -0.1410 0.1482 ...
- *   a bad call: options->q_heads is not a multiple of options->kv_heads
+ *   a bad call: options->q_heads is not a multiple of options->kv_heads, or the delta rule's heads do not divide each other
  */
 #include <rapt/rapt.h>
 #include <stdint.h>
