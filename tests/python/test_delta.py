@@ -100,3 +100,39 @@ def test_what_is_refused() -> None:
         rapt.delta_rule(q, q, v, state=np.zeros((1, 2, 6, 8), np.float32))
     with pytest.raises(ValueError):
         rapt.delta_rule(numbers(1, 3, 3, 8), q, v)
+
+
+def test_packed_sequences_and_windows() -> None:
+    """Sequences end to end have the bits of each alone, and a state of the window those of the call without its tokens."""
+    q, k, v = (numbers(1, 2, 12, 16, seed=s) for s in (1, 2, 3))
+    g, beta = -np.abs(numbers(1, 2, 12, seed=4)), np.abs(numbers(1, 2, 12, seed=5))
+    offsets = [1, 6, 6, 11]
+    before = numbers(3, 2, 16, 16, seed=6)
+    state = before.copy()
+    out, states = rapt.delta_rule(q, k, v, g, beta, state=state, offsets=offsets, state_window=2)
+    assert np.array_equal(state, before) and states.shape == (2, 3, 2, 16, 16)
+    assert not out[:, :, 0].any() and not out[:, :, 11:].any()
+    after = before.copy()
+    assert np.array_equal(rapt.delta_rule(q, k, v, g, beta, state=after, offsets=offsets, threads=3), out)
+    for b, (first, last) in enumerate(zip(offsets, offsets[1:])):
+        alone = before[b : b + 1].copy()
+        part = (slice(None), slice(None), slice(first, last))
+        assert np.array_equal(rapt.delta_rule(q[part], k[part], v[part], g[part], beta[part], state=alone), out[part])
+        assert np.array_equal(after[b : b + 1], alone)
+        if first == last:
+            continue
+        assert np.array_equal(states[0, b : b + 1], alone)
+        shorter, part = before[b : b + 1].copy(), (slice(None), slice(None), slice(first, last - 1))
+        rapt.delta_rule(q[part], k[part], v[part], g[part], beta[part], state=shorter)
+        assert np.array_equal(states[1, b : b + 1], shorter)
+
+
+@pytest.mark.parametrize("offsets", [[0], [0, 13], [-1, 3], [3, 2], [[0, 3]]])
+def test_wrong_offsets(offsets: Any) -> None:
+    q = numbers(1, 2, 12, 16)
+    with pytest.raises(ValueError, match="offsets"):
+        rapt.delta_rule(q, q, q, offsets=offsets)
+    with pytest.raises(ValueError, match="no batch dimension"):
+        rapt.delta_rule(np.repeat(q, 2, 0), np.repeat(q, 2, 0), np.repeat(q, 2, 0), offsets=[0, 3])
+    with pytest.raises(ValueError, match="state_window is 0"):
+        rapt.delta_rule(q, q, q, state_window=0)

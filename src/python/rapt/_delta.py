@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
-from ctypes import byref, c_size_t
 from typing import Any
 
 import numpy as np
 
+from ._arguments import integer
 from ._arrays import (
     TensorLike,
     address,
     as_array,
+    as_integers,
     as_output,
     check_output,
     element_type,
@@ -19,7 +19,8 @@ from ._arrays import (
     in_kind_of,
     may_overlap,
 )
-from ._library import BF16, F16, F32, C, DeltaRuleOptions, check
+from ._library import BF16, F16, F32, C, DeltaRuleOptions, Strides, check, count
+from ._threads import run_tasks, thread_count
 
 _TYPES = (F32, F16, BF16)
 _NORMS = {None: 0, "add_eps": 1, "max_eps": 2}
@@ -39,6 +40,18 @@ def _shaped(array: Any, name: str, shape: tuple[int, ...]) -> Any:
     return array
 
 
+def _offsets(x: TensorLike, batch: int, tokens: int) -> Any:
+    given = as_integers(x, "offsets")
+    offsets = np.array(given, np.int32, order="C")
+    if batch != 1:
+        raise ValueError(f"tensors with offsets have no batch dimension, not one of {batch}")
+    if offsets.ndim != 1 or len(offsets) < 2 or not np.array_equal(offsets, given):
+        raise ValueError(f"offsets must have one element more than there are sequences, not the shape {offsets.shape}")
+    if offsets.min() < 0 or offsets.max() > tokens or np.diff(offsets).min() < 0:
+        raise ValueError(f"offsets {offsets.tolist()} decrease, or lead out of the {tokens} tokens")
+    return offsets
+
+
 def delta_rule(
     q: TensorLike,
     k: TensorLike,
@@ -51,6 +64,9 @@ def delta_rule(
     l2_norm: str | None = None,
     eps: float | None = None,
     interleaved_heads: bool = False,
+    offsets: TensorLike | None = None,
+    state_window: int | None = None,
+    threads: int | None = 1,
 ) -> Any:
     """Each token decays the state of its head by exp(g), corrects what it holds for k towards v by beta, and reads it by q.
 
@@ -64,8 +80,15 @@ def delta_rule(
     head h uses head h % n. scale is 1/sqrt(key_dim) if not given. l2_norm divides the rows of q and k by their length:
     "add_eps" as transformers, by sqrt(sum + eps); "max_eps" as ggml, by max(length, eps). eps is 1e-6 if not given.
 
-    Returns [batch, the larger number of heads, tokens, value_dim]. A TypeError is another type, a ValueError other shapes, an
-    overlap, or an option that has no effect.
+    offsets are [sequences + 1] integers: sequences are stored end to end in tensors whose batch is 1, and states have a batch
+    of sequences. state_window=w also returns the states without the last 0, 1, ... w - 1 tokens, [w, batch, v_heads, key_dim,
+    value_dim] with zeros before the first token of a sequence, for drafts that are taken back; state then stays as it is.
+
+    threads: 1 by default, None for all CPUs where the work pays. Every number has the same bits. A call that Ctrl-C stops may
+    leave anything in state.
+
+    Returns [batch, the larger number of heads, tokens, value_dim], with state_window a pair of that and the states. A TypeError
+    is another type, a ValueError other shapes, an overlap, or an option that has no effect.
     """
     queries, rapt_type = _input(q, "q", _TYPES)
     keys, _ = _input(k, "k", (rapt_type,))
@@ -81,10 +104,14 @@ def delta_rule(
         raise ValueError("k or v has no elements")
     if l2_norm not in _NORMS:
         raise ValueError(f'l2_norm is {l2_norm!r}, not None, "add_eps" or "max_eps"')
+    sequences, packed, longest = batch, None, tokens
+    if offsets is not None:
+        packed = _offsets(offsets, batch, tokens)
+        sequences, longest = len(packed) - 1, int(np.diff(packed).max())
     options = DeltaRuleOptions(
         type=rapt_type,
-        batch=batch,
-        tokens=tokens,
+        batch=sequences,
+        tokens=longest,
         q_heads=q_heads,
         k_heads=k_heads,
         v_heads=v_heads,
@@ -95,6 +122,8 @@ def delta_rule(
         l2_norm=_NORMS[l2_norm],
         eps=0.0 if eps is None else float(eps),
     )
+    if packed is not None:
+        options.offsets = address(packed)
     gates = []
     gate_types = []
     if g is not None:
@@ -113,19 +142,36 @@ def delta_rule(
         raise TypeError("g and beta have elements of different types")
     options.gate_type = gate_types[0] if gate_types else 0
     if state is not None:
-        kept = check_output(as_output(state, "state"), "state", (batch, v_heads, key_dim, value_dim), (F32,))
+        kept = check_output(as_output(state, "state"), "state", (sequences, v_heads, key_dim, value_dim), (F32,))
         if not kept.flags.c_contiguous:
             raise ValueError("state is not contiguous")
         if any(may_overlap(other, kept) for other in (queries, keys, values, *gates)):
             raise ValueError("state overlaps an input")
         options.state = options.final_state = address(kept)
+    states = None
+    if state_window is not None:
+        options.state_window = integer(state_window, "state_window", 1)
+        states = np.zeros((options.state_window, sequences, v_heads, key_dim, value_dim), np.float32)
+        options.final_state = address(states)
     out = empty((batch, max(q_heads, v_heads), tokens, value_dim), rapt_type, queries)
-    size = c_size_t()
-    check(C.rapt_delta_rule_workspace(byref(options), byref(size)))
-    workspace = ctypes.create_string_buffer(size.value)
-    check(
-        C.rapt_delta_rule(
-            address(queries), address(keys), address(values), address(out), byref(options), workspace, size
-        )
-    )
-    return in_kind_of(q, out)
+    if packed is not None:
+        out[:, :, : packed[0]] = 0
+        out[:, :, packed[-1] :] = 0
+        # The library's default strides end with the last sequence.
+        rows = {"q": key_dim, "k": key_dim, "v": value_dim, "out": value_dim}
+        if g is not None:
+            rows["g"] = key_dim if options.decay_per_key else 1
+        if beta is not None:
+            rows["beta"] = 1
+        for name, row in rows.items():
+            setattr(options, f"{name}_strides", Strides(0, tokens * row, row))
+    workspace = count(C.rapt_delta_rule_workspace, options, check=check)
+    arrays = address(queries), address(keys), address(values), address(out)
+
+    def run(first: int, last: int, scratch: int) -> None:
+        check(C.rapt_delta_rule_run(*arrays, options, first, last, scratch, workspace))
+
+    work = batch * max(q_heads, v_heads) * tokens * key_dim * value_dim * 3
+    run_tasks(run, count(C.rapt_delta_rule_tasks, options, check=check), workspace, thread_count(threads, work))
+    result = in_kind_of(q, out)
+    return result if states is None else (result, in_kind_of(q, states))
