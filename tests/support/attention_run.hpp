@@ -221,7 +221,7 @@ class AttentionRun : protected TaskCalls {
       o.bias = bias_.at(b, 0, row);
       o.bias_strides = bias_.strides();
     }
-    if (!a_.mask.empty()) {
+    if (!a_.mask.empty() && !lists_exclude_) {
       o.mask = mask_.at(b, 0, row);
       o.mask_strides = mask_.strides();
     }
@@ -360,11 +360,15 @@ class AttentionRun : protected TaskCalls {
         }
       }
     }
-    // Half of the keys that no query sees have no token in the list.
+    // Keys that no query sees may have no token in the list. All that a mask of all queries excludes have none, so that the
+    // call needs no mask.
+    lists_exclude_ = !a_.mask.empty() && a_.mask_repeats.head && a_.mask_repeats.token;
     std::vector<std::int32_t> entries = token_of_;
     for (std::size_t b = 0; b < a_.batch; ++b) {
       for (std::size_t j = 0; j < a_.keys(b); ++j) {
-        if (random_.one_in(2) && !is_seen(b, j)) entries[b * a_.kv_len + j] = -1;
+        const bool is_masked =
+            lists_exclude_ && a_.mask[a_.row(a_.mask_repeats, b, 0, 0) * a_.kv_len + j] == 0;
+        if (is_masked || (random_.one_in(2) && !is_seen(b, j))) entries[b * a_.kv_len + j] = -1;
       }
     }
     key_lists_.set(entries, layout_);
@@ -523,6 +527,7 @@ class AttentionRun : protected TaskCalls {
   }
 
   bool kv_slack_ = false, end_together_ = false;
+  bool lists_exclude_ = false;  // lists leave out what the mask excludes
   std::vector<std::size_t> q_first_;
   std::vector<std::int32_t> page_of_, token_of_;
   std::size_t pages_ = 0, cache_len_ = 0;
