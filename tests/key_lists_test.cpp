@@ -137,9 +137,10 @@ TEST_CASE("keys in lists and small pages have the bits of keys that follow each 
 // that sees only these queries, over the listed tokens laid end to end and a mask, must have the same bits.
 TEST_CASE_TEMPLATE("lists of queries", KV, float, double, F16, BF16, std::int8_t) {
   on_every_level([] {
-    for (const std::size_t entries : native_or_emulated<Sizes>({1, 17, 64, 150, 600}, {17, 150})) {
-      for (const std::size_t queries : native_or_emulated<Sizes>({1, 5, 40}, {1, 17})) {
-        for (const std::size_t per_list : native_or_emulated<Sizes>({1, 3, 30}, {3})) {
+    for (const std::size_t entries :
+         native_or_emulated<std::vector<std::size_t>>({1, 17, 64, 150, 600}, {17, 150})) {
+      for (const std::size_t queries : native_or_emulated<std::vector<std::size_t>>({1, 5, 40}, {1, 17})) {
+        for (const std::size_t per_list : native_or_emulated<std::vector<std::size_t>>({1, 3, 30}, {3})) {
           CAPTURE(entries);
           CAPTURE(queries);
           CAPTURE(per_list);
