@@ -61,7 +61,7 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_OPTIONS:
       return "options or batch is null";
     case RAPT_BAD_HEADS:
-      return "options->q_heads is not a multiple of options->kv_heads, or the delta rule's heads do not divide each other";
+      return "options->q_heads is not a multiple of options->kv_heads, or q_heads, k_heads and v_heads do not fit";
     case RAPT_BAD_DIM:
       return "options->qk_dim or options->v_dim is 0 or too large";
     case RAPT_BAD_SHAPE:

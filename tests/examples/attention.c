@@ -2,7 +2,7 @@
  *
  * Output:
  *   out = 0.0481 -0.1410 0.1482 ...
- *   a bad call: options->q_heads is not a multiple of options->kv_heads, or the delta rule's heads do not divide each other
+ *   a bad call: options->q_heads is not a multiple of options->kv_heads, or q_heads, k_heads and v_heads do not fit
  */
 #include <rapt/rapt.h>
 #include <stdint.h>
