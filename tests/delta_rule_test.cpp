@@ -1,4 +1,4 @@
-// Tests rapt_delta_rule beside the drawn calls of tests/calls: results that CPUs flush in different ways, the errors
+// Tests what the drawn calls of tests/calls do not see of rapt_delta_rule: results that CPUs flush in different ways, the errors
 // of one token that rapt.h states, windows of states, and special values.
 #include <doctest/doctest.h>
 

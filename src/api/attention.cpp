@@ -62,6 +62,24 @@ rapt_status check_pointers(const AttentionCall &call) {
   return RAPT_OK;
 }
 
+// Checks the lengths of all lists that some query has.
+rapt_status check_list_lengths(const AttentionCall &call) {
+  const rapt_attention_options &o = call.options;
+  if (!o.key_list_lengths) return RAPT_OK;
+  const rapt_strides &s = o.key_list_length_strides;
+  for (std::size_t b = 0; b < o.batch; ++b) {
+    const std::size_t queries =
+        o.q_offsets ? static_cast<std::size_t>(o.q_offsets[b + 1] - o.q_offsets[b]) : o.q_len;
+    for (std::size_t h = 0; h < o.kv_heads; ++h) {
+      for (std::size_t l = 0; l * call.queries_per_list() < queries; ++l) {
+        const std::int32_t length = o.key_list_lengths[at(s.batch, b) + at(s.head, h) + at(s.token, l)];
+        if (length < 0 || static_cast<std::size_t>(length) > o.kv_len) return RAPT_BAD_KEY_LIST_LENGTHS;
+      }
+    }
+  }
+  return RAPT_OK;
+}
+
 // Returns whether the entries of lists that the tasks read are all -1 or tokens of the cache. A list of several tiles is
 // checked once.
 bool are_lists_of_tokens(const AttentionCall &call, const Tasks &tasks) {
@@ -91,7 +109,7 @@ struct Run {
     if (status == RAPT_OK) status = check_lengths(o);
     if (status == RAPT_OK) status = check_starts(o);
     if (status == RAPT_OK) status = check_pages(o);
-    if (status == RAPT_OK) status = check_list_lengths(o);
+    if (status == RAPT_OK) status = check_list_lengths(call);
     if (status != RAPT_OK) return status;
     Counts counts;
     if (!counts.count(call)) return RAPT_BAD_SIZE;

@@ -120,7 +120,6 @@ inline rapt_status resolve_pages(rapt_attention_options &o) {
   return RAPT_OK;
 }
 
-// Lists have strides even if there are no queries, so that a call without queries is judged like any other.
 inline rapt_status resolve_lists(rapt_attention_options &o) {
   const bool by_query = o.queries_per_list != 0 || o.key_list_lengths;
   if (!o.key_lists) {
@@ -136,7 +135,7 @@ inline rapt_status resolve_lists(rapt_attention_options &o) {
                              o.window_chunk != 0 || o.alibi_slopes;
   if (by_query && has_positions) return RAPT_BAD_QUERIES_PER_LIST;
   if (o.cache_len == 0 && o.kv_len != 0) return RAPT_BAD_CACHE_LEN;
-  const std::size_t lists = AttentionCall{.options = o}.lists_per_sequence();
+  const std::size_t lists = lists_per_sequence(o);
   rapt_status status = resolve_strides(o.key_list_strides, {o.batch, o.kv_heads, lists, o.kv_len},
                                        MayRepeat::yes, RAPT_BAD_KEY_LIST_STRIDES);
   if (status != RAPT_OK) return status;
@@ -220,33 +219,6 @@ bool for_each_page(const rapt_attention_options &o, F f) {
 inline rapt_status check_pages(const rapt_attention_options &o) {
   if (!o.block_table) return RAPT_OK;
   return for_each_page(o, [](std::int32_t page) { return page >= 0; }) ? RAPT_OK : RAPT_BAD_BLOCK_TABLE;
-}
-
-// Calls f(b, h, l) for every list that some query has.
-template <class F>
-void for_each_list(const rapt_attention_options &o, F f) {
-  const AttentionCall call{.options = o};
-  for (std::size_t b = 0; b < o.batch; ++b) {
-    const std::size_t queries =
-        o.q_offsets ? static_cast<std::size_t>(o.q_offsets[b + 1] - o.q_offsets[b]) : o.q_len;
-    for (std::size_t h = 0; h < o.kv_heads; ++h) {
-      for (std::size_t l = 0; l * call.queries_per_list() < queries; ++l) f(b, h, l);
-    }
-  }
-}
-
-inline rapt_status check_list_lengths(const rapt_attention_options &o) {
-  if (!o.key_list_lengths) return RAPT_OK;
-  bool fit = true;
-  const rapt_strides &s = o.key_list_length_strides;
-  for_each_list(o, [&](std::size_t b, std::size_t h, std::size_t l) {
-    const auto at = [](std::ptrdiff_t stride, std::size_t i) {
-      return stride * static_cast<std::ptrdiff_t>(i);
-    };
-    const std::int32_t length = o.key_list_lengths[at(s.batch, b) + at(s.head, h) + at(s.token, l)];
-    fit = fit && length >= 0 && static_cast<std::size_t>(length) <= o.kv_len;
-  });
-  return fit ? RAPT_OK : RAPT_BAD_KEY_LIST_LENGTHS;
 }
 
 }  // namespace

@@ -11,6 +11,12 @@ namespace rapt {
 // A call computes all of attention, or one of the two stages of split keys.
 enum class AttentionStage { whole, partial, merge };
 
+// Returns the number of lists of keys of a sequence. Without lists, all its queries count as having one.
+constexpr std::size_t lists_per_sequence(const rapt_attention_options &o) {
+  const std::size_t n = o.queries_per_list;
+  return n == 0 || n >= o.q_len ? o.q_len > 0 : (o.q_len - 1) / n + 1;
+}
+
 // Holds the arguments of the public functions, with every default filled in.
 struct AttentionCall {
   const void *q = nullptr;
@@ -25,19 +31,15 @@ struct AttentionCall {
   AttentionStage stage = AttentionStage::whole;
 
   std::size_t q_heads_per_kv_head() const { return options.q_heads / options.kv_heads; }
-  // All queries of a tile have one list of keys. Without lists, all queries of a sequence count as having one.
+  // All queries of a tile have one list of keys.
   std::size_t queries_per_list() const {
     const std::size_t n = options.queries_per_list;
     return n == 0 || n > options.q_len ? options.q_len : n;
   }
-  std::size_t lists_per_sequence() const {
-    const std::size_t n = options.queries_per_list;
-    return n == 0 || n >= options.q_len ? options.q_len > 0 : (options.q_len - 1) / n + 1;
-  }
   std::size_t tiles_per_list() const {
     return (queries_per_list() * q_heads_per_kv_head() + attention_tile_rows - 1) / attention_tile_rows;
   }
-  std::size_t tiles_per_sequence() const { return lists_per_sequence() * tiles_per_list(); }
+  std::size_t tiles_per_sequence() const { return lists_per_sequence(options) * tiles_per_list(); }
   // A sequence without queries also has one tile number, because a backward call writes its keys' gradients.
   std::size_t tile_numbers_per_sequence() const {
     return tiles_per_sequence() > 0 ? tiles_per_sequence() : 1;

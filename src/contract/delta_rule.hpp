@@ -9,7 +9,7 @@
 //
 // Every operation works as on x86 under FTZ and DAZ. A subnormal operand counts as a zero of its sign. A result that
 // is tiny after rounding, as if exponents had no limit, becomes a zero of its sign. So a state that decays is as fast
-// as any other, and needs no rule of its own for where it has faded away: chunks may begin anywhere.
+// as any other, and needs no position that says when to clear it: chunks may begin anywhere.
 //
 // Errors. Write |S a| for the exact products, n for the rows and D for what flushes add. S a errs by u, and a chain of n
 // terms by (n + 1) u of R = sum |k S a|. u errs by two roundings more of |beta| (|v| + R), and the new S by one more of

@@ -169,7 +169,7 @@ class AttentionCall:
         if block_table is not None:
             self._set_pages(block_table)
         if self.key_lists is not None:
-            self._check_lists(q_offsets is not None)
+            self._check_lists()
         if self.kv_batch != o.batch:
             raise ValueError(f"q has {o.batch} sequences, k and v have {self.kv_batch}")
 
@@ -219,7 +219,7 @@ class AttentionCall:
         self.key_list_lengths = lengths.reshape(shape[:3])
         o.key_list_length_strides = _strides_of_lists(shape[1:], 1)
 
-    def _check_lists(self, packed: bool) -> None:
+    def _check_lists(self) -> None:
         o, lists = self.options, self.key_lists
         assert lists is not None
         for name, other in (
@@ -234,10 +234,9 @@ class AttentionCall:
                 f"key_lists has the shape {lists.shape}, not {(o.batch, o.kv_heads, expected, o.kv_len)} or 1 in place of "
                 f"{o.kv_heads}, with {some} queries for a list"
             )
-        if packed or self.kv_batch == 1 != o.batch:
+        if self.kv_batch == 1 != o.batch:  # all sequences share a cache
             if not self.strided:
                 self._set_strides()
-        if self.kv_batch == 1 != o.batch:  # all sequences share a cache
             o.k_strides.batch = o.v_strides.batch = REPEAT
             self.kv_batch = o.batch
 
