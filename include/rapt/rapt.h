@@ -328,8 +328,8 @@ typedef uint16_t rapt_bf16; /**< the upper half of a binary32 */
  * widened, computed as f32, and rounded once on output, to nearest even. So a result is the rounded result of
  * the f32 function with the widened input. Its error is that of f32 plus half a unit of the element.
  *
- * In attention, q, the keys and values, and out may each be f32, f16 or bf16. Keys and values have one type.
- * f64 goes only with f64. Keys and values may also be RAPT_I8, with scales, but then there is no gradient. */
+ * In attention, q, the keys, the values, and out may each be f32, f16 or bf16. f64 goes only with f64. Keys and values may
+ * also be RAPT_I8, with scales, or lie in blocks of files. There is no gradient then, nor of keys and values of two types. */
 enum rapt_type {
   RAPT_TYPE_DEFAULT = 0, /**< the field's own default */
   RAPT_F32,              /**< float, IEEE binary32 */
@@ -340,7 +340,8 @@ enum rapt_type {
   RAPT_I4,               /**< -8 to 7, two to a byte: only weights of linear layers */
   RAPT_U4,               /**< 0 to 15, two to a byte: only weights of linear layers */
 
-  /* Blocks of weights as they lie in GGUF files, which rapt_linear_pack() and rapt_dequantize_rows() take. */
+  /* Blocks as they lie in GGUF files and caches of llama.cpp, which rapt_linear_pack(), rapt_attention() and
+   * rapt_dequantize_rows() take. */
   RAPT_Q8_0,   /**< 32 inputs in 34 bytes */
   RAPT_Q4_0,   /**< 32 inputs in 18 bytes */
   RAPT_Q4_1,   /**< 32 inputs in 20 bytes */
@@ -1626,7 +1627,7 @@ typedef struct rapt_attention_options {
 
   /* The element types. */
   rapt_type q_type;   /**< of q; 0: RAPT_F32 */
-  rapt_type kv_type;  /**< of k and v; 0: q_type */
+  rapt_type kv_type;  /**< of k and v; 0: q_type. For caches in blocks see v_type */
   rapt_type out_type; /**< of out; 0: q_type */
   int arithmetic;     /**< one of rapt_arithmetic; 0: what the types say */
 
@@ -1726,6 +1727,14 @@ typedef struct rapt_attention_options {
   rapt_strides
       key_list_length_strides; /**< of key_list_lengths; all 0: contiguous; RAPT_REPEAT shares lengths */
   size_t cache_len;            /**< with key_lists: tokens of k and v; not 0 unless kv_len is 0 */
+
+  /* Caches in blocks, and of two types. */
+  /** Of v; 0: kv_type. kv_type and v_type may be RAPT_F32, RAPT_F16, RAPT_BF16 and the types from RAPT_Q8_0 to RAPT_NVFP4, in
+   * any combination, as caches of llama.cpp are (-ctk, -ctv). Blocks have their scales in them. A row is then
+   * qk_dim / n (v_dim / n) blocks of n numbers, the strides of such a tensor count bytes, and all 0 is rows without gaps.
+   * Results have the bits of a call with k and v of RAPT_F32 that rapt_dequantize_rows() made of them. Pages, lists and
+   * offsets may be used, packed_keys are refused. */
+  rapt_type v_type;
 } rapt_attention_options;
 
 /** One sequence, one head; everything else zero. */
@@ -1735,7 +1744,7 @@ typedef struct rapt_attention_options {
         0, /* shape */ 1, 1, 0, 0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, /* scores */ 0.0,   \
         NULL, {0, 0, 0}, 0.0, NULL, NULL, {0, 0, 0}, NULL, /* visibility */ 0, 0, 0, 0, 0, NULL, {0, 0, 0}, \
         /* lengths */ NULL, NULL, NULL, NULL, 0, 0, 0, /* lse */ NULL, {0, 0, 0}, /* padding */ NULL, NULL, \
-        /* lists of keys */ NULL, {0, 0, 0}, 0, NULL, {0, 0, 0}, 0                                          \
+        /* lists of keys */ NULL, {0, 0, 0}, 0, NULL, {0, 0, 0}, 0, /* types */ RAPT_TYPE_DEFAULT           \
   }
 
 /** Computes softmax(scale * Q.K^T) . V, with the options above. The matrix of scores is never held in memory.
@@ -1745,7 +1754,8 @@ typedef struct rapt_attention_options {
  * where e is 4 for f32 and 8 for f64. Keys and values of 16 bits take 256 * (qk_dim + v_dim) + 128 bytes
  * more. RAPT_I8 and RAPT_ARITHMETIC_BF16 need room for packed keys and values: below 1 MB for heads of 128.
  * key_lists, and pages of no multiple of 16 tokens, need room for 64 keys and values and one row more: up to
- * e * (64 * (qk_dim + v_dim) + the larger of both) + 384 bytes.
+ * e * (64 * (qk_dim + v_dim) + the larger of both) + 384 bytes. Keys and values in blocks, or of two types, take
+ * 256 * (qk_dim + v_dim) + 12032 bytes more at most.
  *
  * Aliasing: out may be exactly q, with the same strides and v_dim = qk_dim. It must overlap nothing else, and
  * the workspace nothing at all (RAPT_BAD_WORKSPACE).

@@ -120,6 +120,7 @@ struct Run {
     status = check_arrays(call, counts.partials * number_size(o.q_type), workspace.memory(bytes));
     if (status != RAPT_OK || tasks.first == tasks.last) return status;
     if (!are_lists_of_tokens(call, tasks)) return RAPT_BAD_KEY_LISTS;
+    if (dequantizes(o)) count_strides_in_bytes(call.options);
     run_tasks(call, tasks, workspace);
     return RAPT_OK;
   }
@@ -145,6 +146,7 @@ rapt_status check_and_pack_keys(const void *k, std::ptrdiff_t token_stride, std:
   rapt_attention_options o;
   const rapt_status bad_options = resolve(options, o);
   if (bad_options != RAPT_OK) return bad_options;
+  if (dequantizes(o)) return RAPT_BAD_PACKED_KEYS;
   if (tokens == 0) return RAPT_OK;
   if (!k) return RAPT_BAD_K;
   if (!packed) return RAPT_BAD_OUT;

@@ -53,7 +53,7 @@ class Arrays {
 
   // Resolves the strides of the tensors that forward and backward calls share.
   rapt_status resolve_common() {
-    Dims k_dims = keys(o_.qk_dim);
+    Dims k_dims = keys(row_length(o_.kv_type, o_.qk_dim));
     if (o_.packed_keys) {
       if (__builtin_mul_overflow(blocks_of(keys_.tokens), attention_block * o_.qk_dim, &k_dims.row)) {
         return RAPT_BAD_SIZE;
@@ -63,7 +63,8 @@ class Arrays {
     }
     rapt_status status = input(o_.q_strides, queries(o_.qk_dim), RAPT_BAD_Q_STRIDES);
     if (status == RAPT_OK) status = input(o_.k_strides, k_dims, RAPT_BAD_K_STRIDES);
-    if (status == RAPT_OK) status = input(o_.v_strides, keys(o_.v_dim), RAPT_BAD_V_STRIDES);
+    if (status == RAPT_OK)
+      status = input(o_.v_strides, keys(row_length(o_.v_type, o_.v_dim)), RAPT_BAD_V_STRIDES);
     if (status == RAPT_OK) status = output(o_.out_strides, queries(o_.v_dim), RAPT_BAD_OUT_STRIDES);
     if (status == RAPT_OK) status = resolve_kv_scales();
     if (status != RAPT_OK) return status;
@@ -173,13 +174,12 @@ class Arrays {
                                 std::size_t size) {
       in.add({data, strides, read_keys_, o_.kv_heads, row, row, size});
     };
-    const std::size_t kv_size = size_of(o_.kv_type);
     if (o_.packed_keys) {
       in.add(packed_keys());
     } else {
-      add_tokens(call_.k, o_.k_strides, o_.qk_dim, kv_size);
+      add_tokens(call_.k, o_.k_strides, row_length(o_.kv_type, o_.qk_dim), size_of(o_.kv_type));
     }
-    add_tokens(call_.v, o_.v_strides, o_.v_dim, kv_size);
+    add_tokens(call_.v, o_.v_strides, row_length(o_.v_type, o_.v_dim), size_of(o_.v_type));
     const auto add_scales = [&](const float *data, const rapt_strides &strides, std::size_t dim) {
       if (data) add_tokens(data, strides, dim / scale_group_of(o_, dim), sizeof(float));
     };

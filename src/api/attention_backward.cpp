@@ -18,7 +18,7 @@ rapt_status read_gradients(const rapt_attention_gradients *given, const rapt_att
   if (!given) return RAPT_BAD_GRADIENTS;
   const rapt_status status = read_options(given, gradients);
   if (status != RAPT_OK) return status == RAPT_BAD_OPTIONS_SIZE ? RAPT_BAD_GRADIENTS : status;
-  if (!has_gradient(o.kv_type)) return RAPT_BAD_TYPE;
+  if (!has_gradient(o.kv_type) || dequantizes(o)) return RAPT_BAD_TYPE;
   int type;  // reading an unknown number as a rapt_type would be undefined
   std::memcpy(&type, &gradients.type, sizeof type);
   if (type != RAPT_TYPE_DEFAULT && type != (o.q_type == RAPT_F64 ? RAPT_F64 : RAPT_F32)) return RAPT_BAD_TYPE;

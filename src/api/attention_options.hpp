@@ -51,22 +51,30 @@ inline rapt_status check_kv_scales(const rapt_attention_options &o) {
 inline rapt_status resolve_types(rapt_attention_options &o) {
   // Each type is read as an int, because reading an unknown number as a rapt_type would be undefined
   // behaviour.
-  int types[3];
+  int types[4];
   static_assert(sizeof o.q_type == sizeof(int));
   std::memcpy(&types[0], &o.q_type, sizeof(int));
   std::memcpy(&types[1], &o.kv_type, sizeof(int));
   std::memcpy(&types[2], &o.out_type, sizeof(int));
+  std::memcpy(&types[3], &o.v_type, sizeof(int));
+  const int &of_keys = types[1], &of_values = types[3];
   if (types[0] == RAPT_TYPE_DEFAULT) types[0] = RAPT_F32;
   for (int &type : types) {
-    if (type == RAPT_TYPE_DEFAULT) type = types[0];
+    const bool is_cache = &type == &of_keys || &type == &of_values;
+    if (type == RAPT_TYPE_DEFAULT) type = &type == &of_values ? of_keys : types[0];
     const bool is_element = type == RAPT_F32 || type == RAPT_F64 || type == RAPT_F16 || type == RAPT_BF16 ||
-                            (type == RAPT_I8 && &type == &types[1]);
+                            (is_cache && (type == RAPT_I8 || FileBlocks::of(static_cast<rapt_type>(type))));
     if (!is_element || (type == RAPT_F64) != (types[0] == RAPT_F64)) return RAPT_BAD_TYPE;
   }
+  if (of_keys != of_values && (of_keys == RAPT_I8 || of_values == RAPT_I8)) return RAPT_BAD_TYPE;
   o.q_type = static_cast<rapt_type>(types[0]);
   o.kv_type = static_cast<rapt_type>(types[1]);
   o.out_type = static_cast<rapt_type>(types[2]);
-  const bool is_bf16 = o.q_type == RAPT_BF16 && o.kv_type == RAPT_BF16;
+  o.v_type = static_cast<rapt_type>(types[3]);
+  if (o.qk_dim % FileBlocks::of(o.kv_type).inputs != 0 || o.v_dim % FileBlocks::of(o.v_type).inputs != 0)
+    return RAPT_BAD_DIM;
+  if (o.packed_keys && dequantizes(o)) return RAPT_BAD_PACKED_KEYS;
+  const bool is_bf16 = o.q_type == RAPT_BF16 && o.kv_type == RAPT_BF16 && o.v_type == RAPT_BF16;
   if (o.arithmetic == RAPT_ARITHMETIC_DEFAULT && o.q_type != RAPT_F64) {
     o.arithmetic = is_bf16 ? RAPT_ARITHMETIC_BF16 : RAPT_ARITHMETIC_F32;
   }

@@ -38,6 +38,10 @@ inline auto kernel_of(const AttentionCall &call) {
     return call.options.q_type == RAPT_F64 ? kernels().f64.attention_backward
                                            : kernels().f32.attention_backward;
   }
+  if (dequantizes(call.options)) {
+    return call.stage == AttentionStage::merge ? kernels().f32.attention
+                                               : kernels().f32.attention_dequantizing;
+  }
   switch (call.options.kv_type) {
     case RAPT_F32:
       return kernels().f32.attention;
@@ -56,6 +60,16 @@ inline auto kernel_of(const AttentionCall &call) {
       break;
   }
   __builtin_unreachable();
+}
+
+// Kernels that dequantize keys and values address both in bytes.
+inline void count_strides_in_bytes(rapt_attention_options &o) {
+  const auto to_bytes = [](rapt_strides &strides, rapt_type type) {
+    const auto size = static_cast<std::ptrdiff_t>(size_of(type));
+    strides = {strides.batch * size, strides.head * size, strides.token * size};
+  };
+  to_bytes(o.k_strides, o.kv_type);
+  to_bytes(o.v_strides, o.v_type);
 }
 
 inline void run_tasks(const AttentionCall &call, const Tasks &tasks, const Workspace &workspace) {

@@ -63,7 +63,7 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_HEADS:
       return "options->q_heads is not a multiple of options->kv_heads, or q_heads, k_heads and v_heads do not fit";
     case RAPT_BAD_DIM:
-      return "options->qk_dim or options->v_dim is 0 or too large";
+      return "options->qk_dim or options->v_dim is 0, too large, or no multiple of the numbers of a block";
     case RAPT_BAD_SHAPE:
       return "options->batch, q_heads, heads, head_dim, in_features, in_channels, taps, experts or top_k is 0, "
              "in_features is no multiple of the inputs of a file's block, or taps reach beyond the padded in_size";
@@ -112,7 +112,7 @@ const char *text_of(rapt_status status) {
       return "options->page_size is 0 with options->block_table, or set without it";
     case RAPT_BAD_PACKED_KEYS:
       return "options->packed_keys is set with kv_offsets, with pages that are no multiple of 64 keys, "
-             "or backwards";
+             "with k and v in blocks or of two types, or backwards";
     case RAPT_BAD_PARTIALS:
       return "partials is null";
     case RAPT_BAD_WORKSPACE:

@@ -4,12 +4,25 @@
 #include <cstddef>
 
 #include "contract/attention.hpp"
+#include "contract/file_blocks.hpp"
 #include "rapt/rapt.h"
 
 namespace rapt {
 
 // A call computes all of attention, or one of the two stages of split keys.
 enum class AttentionStage { whole, partial, merge };
+
+// Returns whether keys and values become numbers of f32 before they are multiplied: those in blocks of files, and those of
+// two types.
+constexpr bool dequantizes(const rapt_attention_options &o) {
+  return o.v_type != o.kv_type || FileBlocks::of(o.kv_type);
+}
+
+// Returns the elements of a row of `dim` numbers, as strides count them: bytes where the type has blocks.
+constexpr std::size_t row_length(rapt_type type, std::size_t dim) {
+  const FileBlocks file = FileBlocks::of(type);
+  return dim / file.inputs * file.bytes;
+}
 
 // Returns the number of lists of keys of a sequence. Without lists, all its queries count as having one.
 constexpr std::size_t lists_per_sequence(const rapt_attention_options &o) {
@@ -20,7 +33,7 @@ constexpr std::size_t lists_per_sequence(const rapt_attention_options &o) {
 // Holds the arguments of the public functions, with every default filled in.
 struct AttentionCall {
   const void *q = nullptr;
-  const void *k = nullptr;
+  const void *k = nullptr;  // where keys and values are dequantized, kernels get strides of both in bytes
   const void *v = nullptr;
   void *out = nullptr;       // null where partials are written
   void *partials = nullptr;  // null unless they are written or read

@@ -58,6 +58,7 @@ class AttentionTile {
   // Returns whether no earlier tile of the call reads the same keys.
   bool is_first_of_keys() const { return first_ == first_of_list_; }
   std::size_t kv_len() const { return kv_len_; }
+  const Call &call() const { return call_; }
   const rapt_attention_options &options() const { return o_; }
 
   struct Row {

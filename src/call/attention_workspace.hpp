@@ -122,7 +122,7 @@ constexpr std::size_t int8_workspace_length(const rapt_attention_options &o) {
 // and values of 16 bits, it also needs room for a block of them, widened.
 constexpr std::size_t attention_workspace_length(const rapt_attention_options &o) {
   if (o.kv_type == RAPT_I8) return int8_workspace_length(o);
-  const bool widens = o.kv_type == RAPT_F16 || o.kv_type == RAPT_BF16;
+  const bool widens = !dequantizes(o) && (o.kv_type == RAPT_F16 || o.kv_type == RAPT_BF16);
   const std::size_t length = attention_tile_rows * (o.qk_dim + 2 * o.v_dim + 2 * attention_block) +
                              (widens ? widened_block_length(o.qk_dim, o.v_dim) : 0);
   if (o.arithmetic != RAPT_ARITHMETIC_BF16) return length;
@@ -155,18 +155,34 @@ struct Gathered {
     return (elements + 2 * line - 1) / line * line;
   }
 };
+// Keys and values that are dequantized have a block of numbers each: keys as packed ones have them, values row by row. The
+// distance of rows is no multiple of 128 bytes, so that columns of them do not share sets of L1.
+struct Dequantized {
+  float *keys, *values;
+
+  Dequantized(const rapt_attention_options &o, void *memory)
+      : keys(static_cast<float *>(memory)), values(keys + attention_block * o.qk_dim) {}
+
+  static constexpr std::size_t pitch(std::size_t v_dim) { return (v_dim + 31) / 32 * 32 + 16; }
+  static constexpr std::size_t length(const rapt_attention_options &o) {
+    return attention_block * (o.qk_dim + pitch(o.v_dim));
+  }
+};
 // Elements of 8 and 16 bits get the room of floats.
 constexpr std::size_t forward_workspace_length(const rapt_attention_options &o) {
+  if (dequantizes(o)) return attention_workspace_length(o) + Dequantized::length(o);
   const std::size_t gathered =
       o.kv_type == RAPT_F64 ? Gathered<double>::length(o) : Gathered<float>::length(o);
   return attention_workspace_length(o) + (is_scattered(o) ? gathered : 0);
 }
-// Returns the memory for gathered rows, and clears its row of zeros; null unless keys may lie anywhere.
+// Returns the memory for gathered or dequantized rows; null where rows are read in place. The gathered row of zeros is
+// cleared.
 template <class E>
 void *gathered_memory(const rapt_attention_options &o, void *workspace) {
-  if (!is_scattered(o)) return nullptr;
+  if (!is_scattered(o) && !dequantizes(o)) return nullptr;
   constexpr std::size_t number = sizeof(Arithmetic<E>);
   void *const memory = static_cast<char *>(workspace) + attention_workspace_length(o) * number;
+  if (dequantizes(o)) return memory;
   const Gathered<E> gathered(o, memory);
   for (E *zero = gathered.zeros; zero < gathered.keys; ++zero) *zero = E{};
   return memory;

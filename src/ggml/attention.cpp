@@ -61,39 +61,6 @@ Cells cells_of(Tensor op) {
   return {&rows, offset / step, sequence_step};
 }
 
-// Keys or values of one sequence as a call takes them.
-struct Rows {
-  const void *data;
-  rapt_strides strides;
-};
-
-// The rows of t in sequence b, in slots. They stay where they are if the type is the call's, and slots are cells or the call
-// has a list of them.
-Rows rows_in_slots(Engine &engine, Tensor t, std::size_t b, const Group &group,
-                   const rapt_attention_options &options) {
-  const std::byte *const begin = bytes_of(t) + b * t->nb[3];
-  const rapt_type type = options.kv_type;
-  const std::optional<rapt_type> own = float_type(t->type);
-  if (own == type && (group.cells.empty() || options.key_lists))
-    return {begin, {0, stride(t, 2), stride(t, 1)}};
-  const std::size_t dim = extent(t, 0), heads = extent(t, 2), slots = group.slots;
-  const std::size_t bytes = own == type ? row_bytes(t) : dim * sizeof(float);
-  std::byte *const rows = engine.op_memory.bytes(heads * slots * bytes);
-  engine.each(heads * slots, heads * slots * dim, [&](std::size_t i) {
-    const std::size_t slot = i % slots;
-    const std::int32_t cell = group.cells.empty() ? static_cast<std::int32_t>(slot) : group.cells[slot];
-    if (cell == Group::no_cell) return;
-    const std::byte *const row = begin + static_cast<std::size_t>(cell) * t->nb[1] + i / slots * t->nb[2];
-    if (own == type) {
-      std::memcpy(rows + i * bytes, row, bytes);
-    } else {
-      decode_row(t->type, row, dim, elements_of<float>(rows + i * bytes));
-    }
-  });
-  const std::ptrdiff_t step = static_cast<std::ptrdiff_t>(dim);
-  return {rows, {0, step * static_cast<std::ptrdiff_t>(slots), step}};
-}
-
 // A mask that holds more than 0 and -inf, or is multiplied by slopes: numbers for each head or for all.
 const float *bias_of(Engine &engine, Tensor op, std::size_t b, const Group &group, std::size_t planes) {
   const Tensor mask = op->src[3];
@@ -136,17 +103,24 @@ void run_calls(Engine &engine, std::span<const Call> calls) {
   must(rapt::parallel_attention(work, engine.threads(), engine.parts(), engine.memory()));
 }
 
-// The type in which keys and values are attended: their own if both have one, else f32.
-rapt_type type_of_keys(Tensor op) {
-  const std::optional<rapt_type> k = float_type(op->src[1]->type), v = float_type(op->src[2]->type);
-  return k && k == v ? *k : RAPT_F32;
+// What rapt calls the type of keys or values.
+rapt_type type_of_rows(Tensor t) {
+  const std::optional<rapt_type> of_floats = float_type(t->type);
+  return of_floats ? *of_floats : blocks_of(t->type).value().type;
+}
+
+// The strides of keys or values of one sequence. Those of blocks are in bytes.
+rapt_strides strides_of_rows(Tensor t) {
+  if (is_float(t)) return {0, stride(t, 2), stride(t, 1)};
+  return {0, static_cast<std::ptrdiff_t>(t->nb[2]), static_cast<std::ptrdiff_t>(t->nb[1])};
 }
 
 rapt_attention_options options_of(Tensor op) {
   const Tensor q = op->src[0], k = op->src[1], v = op->src[2];
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
   options.q_type = options.out_type = RAPT_F32;
-  options.kv_type = type_of_keys(op);
+  options.kv_type = type_of_rows(k), options.v_type = type_of_rows(v);
+  options.k_strides = strides_of_rows(k), options.v_strides = strides_of_rows(v);
   options.arithmetic = RAPT_ARITHMETIC_F32;
   options.q_heads = extent(q, 2), options.kv_heads = extent(k, 2);
   options.qk_dim = extent(q, 0), options.v_dim = extent(v, 0);
@@ -247,16 +221,14 @@ void attention(Graph &graph, Tensor op) {
       } else if (mask) {
         set_visibility(o, group);
       }
-      const bool is_decoded = float_type(k->type) != o.kv_type || float_type(v->type) != o.kv_type;
-      if (!group.cells.empty() && !is_decoded) {
+      if (!group.cells.empty()) {
         static_assert(Group::no_cell == -1);  // a key without a cell, as rapt's lists have it
         o.key_lists = group.cells.data();
         o.key_list_strides = {RAPT_REPEAT, RAPT_REPEAT, RAPT_REPEAT};
         o.cache_len = extent(k, 1);
       }
-      const Rows kk = rows_in_slots(engine, k, b, group, o), vv = rows_in_slots(engine, v, b, group, o);
-      call.k = kk.data, o.k_strides = kk.strides;
-      call.v = vv.data, o.v_strides = vv.strides;
+      call.k = bytes_of(k) + b * k->nb[3];
+      call.v = bytes_of(v) + b * v->nb[3];
       calls.push_back(call);
     }
   }

@@ -50,6 +50,9 @@
 #ifndef RAPT_FAMILY_attention_in_bf16
 #define RAPT_FAMILY_attention_in_bf16(kernel)
 #endif
+#ifndef RAPT_FAMILY_attention_dequantizing
+#define RAPT_FAMILY_attention_dequantizing(kernel)
+#endif
 #ifndef RAPT_FAMILY_attention_backward
 #define RAPT_FAMILY_attention_backward(kernel)
 #endif

@@ -282,6 +282,10 @@ constexpr std::tuple<
 template <>
 constexpr std::tuple<Types<ElementTypes::f16_i8_bf16, F16, BF16>, Types<ElementTypes::bf16_i8_f16, BF16, F16>>
     other_types<std::int8_t>{};
+template <>
+constexpr std::tuple<Types<ElementTypes::f16_dequantizing_bf16, F16, BF16>,
+                     Types<ElementTypes::bf16_dequantizing_f16, BF16, F16>>
+    other_types<InBlocks>{};
 
 }  // namespace
 
@@ -305,6 +309,7 @@ template Outcome run_attention<float>(const Problem &, const Layout &, Attention
 template Outcome run_attention<double>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
 template Outcome run_attention<F16>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
 template Outcome run_attention<BF16>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
+template Outcome run_attention<InBlocks>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
 template Outcome run_attention<std::int8_t>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
 
 }  // namespace rapt::test

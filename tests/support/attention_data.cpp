@@ -5,6 +5,7 @@
 #include <limits>
 #include <span>
 
+#include "support/attention_blocks.hpp"
 #include "support/remembered.hpp"
 
 namespace rapt::test {
@@ -292,7 +293,7 @@ oracle::Attention<Number<E>> make_new_attention(const Problem &problem) {
   if (problem.input == InputClass::bad_keys) make_a_row_bad(problem, a.k, a.kv_len, a.qk_dim);
   if (problem.input == InputClass::bad_queries) make_a_row_bad(problem, a.q, a.q_len, a.qk_dim);
   make_options(problem, a);
-  if constexpr (sizeof(E) == 1) {
+  if constexpr (has_scales<E>) {
     a.scale_group = draw_scale_group(shape, random);
     make_bytes(a.k, a.k_scales, a.group_of(a.qk_dim), random);
     make_bytes(a.v, a.v_scales, a.group_of(a.v_dim), random);
@@ -311,11 +312,28 @@ oracle::Attention<Number<E>> make_new_attention(const Problem &problem) {
   return a;
 }
 
+// Blocks have whole numbers of inputs.
+Problem with_whole_blocks(Problem problem) {
+  AttentionProblem &of = std::get<AttentionProblem>(problem.of);
+  for (std::size_t *dim : {&of.qk_dim, &of.v_dim}) *dim = (*dim + 31) / 32 * 32;
+  return problem;
+}
+
 }  // namespace
 
 template <class E>
 const oracle::Attention<Number<E>> &make_attention(const Problem &problem) {
   return remembered(problem, [&] { return make_new_attention<E>(problem); });
+}
+
+const AttentionInBlocks &make_attention_in_blocks(const Problem &problem) {
+  return remembered(problem, [&] {
+    return in_blocks(make_new_attention<float>(with_whole_blocks(problem)), problem.seed);
+  });
+}
+template <>
+const oracle::Attention<float> &make_attention<InBlocks>(const Problem &problem) {
+  return make_attention_in_blocks(problem).a;
 }
 
 template <class T>

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/attention_blocks.hpp"
 #include "support/attention_data.hpp"
 #include "support/attention_memory.hpp"
 #include "support/public_api.hpp"
@@ -42,7 +43,8 @@ class AttentionRun : protected TaskCalls {
         arithmetic_(arithmetic),
         problem_(problem.as<AttentionProblem>()),
         how_(how),
-        a_(make_numbers(problem)) {
+        a_(make_numbers(problem)),
+        blocks_(are_in_blocks ? &make_attention_in_blocks(problem) : nullptr) {
     make_plain_where_it_must_be();
     make_padding();
     q_first_ = offsets_of(a_.q_lengths, a_.q_len, 0, how_.q_offsets ? 2 : 0);
@@ -57,8 +59,8 @@ class AttentionRun : protected TaskCalls {
   // Makes three tensors in the layout of q, k and v.
   Three three_tensors(std::size_t q_slot, std::size_t kv_slot) const {
     Three made;
-    const Shape q = queries_of(a_.qk_dim), v = keys_of(a_.v_dim);
-    Shape k = keys_of(a_.qk_dim);
+    const Shape q = queries_of(a_.qk_dim), v = keys_of(blocks_ ? blocks_->v.row_bytes : a_.v_dim);
+    Shape k = keys_of(blocks_ ? blocks_->k.row_bytes : a_.qk_dim);
     if constexpr (is_uniform) {
       if (how_.fused) return fused_tensors(q, k, v, q_slot);
     }
@@ -102,7 +104,7 @@ class AttentionRun : protected TaskCalls {
   std::size_t gap(std::size_t slot) const { return static_cast<std::size_t>(layout_.gap[slot]); }
   // Returns the gap between rows, in elements. In byte tensors it is a multiple of the scale group.
   std::size_t kv_gap(std::size_t slot, std::size_t dim) const {
-    return sizeof(KV) == 1 ? gap(slot) % 3 * a_.group_of(dim) : gap(slot);
+    return has_scales<KV> ? gap(slot) % 3 * a_.group_of(dim) : gap(slot);
   }
   std::size_t kv_heads() const { return how_.repeated_heads ? a_.q_heads : a_.kv_heads; }
 
@@ -201,7 +203,7 @@ class AttentionRun : protected TaskCalls {
     o.k_strides = strides(in_.k, piece);
     o.v_strides = strides(in_.v, piece);
     if (how_.packed_keys) o.k_strides.token = -77;  // ignored, because packed keys have no token stride
-    if constexpr (sizeof(KV) == 1) {
+    if constexpr (has_scales<KV>) {
       o.k_scales = keys_at(k_scales_, piece);
       o.v_scales = keys_at(v_scales_, piece);
       o.scale_group = a_.scale_group;
@@ -267,6 +269,7 @@ class AttentionRun : protected TaskCalls {
   const AttentionProblem &problem_;
   AttentionLayout how_;
   oracle::Attention<A> a_;
+  const AttentionInBlocks *blocks_;  // null unless keys and values are in blocks
   std::vector<std::size_t> kv_first_;
   std::size_t table_stride_ = 0;
   std::size_t key_padding_ = 0, query_padding_ = 0;  // how many more tokens sequences have in memory
@@ -275,7 +278,7 @@ class AttentionRun : protected TaskCalls {
   Numbers bias_;
 
  private:
-  static constexpr bool is_uniform = std::is_same_v<T, KV>;
+  static constexpr bool is_uniform = std::is_same_v<T, KV>, are_in_blocks = std::is_same_v<KV, InBlocks>;
 
   static oracle::Attention<A> make_numbers(const Problem &problem) {
     if constexpr (is_uniform || sizeof(KV) == 1) {
@@ -290,7 +293,12 @@ class AttentionRun : protected TaskCalls {
   }
   rapt_attention_options types() const {
     rapt_attention_options o = attention_options<T>();
-    if constexpr (!is_uniform) o.kv_type = Api<KV>::type;
+    if constexpr (are_in_blocks) {
+      o.kv_type = blocks_->k.type;
+      if (blocks_->v.type != o.kv_type || problem_.rows % 2 == 0) o.v_type = blocks_->v.type;
+    } else if constexpr (!is_uniform) {
+      o.kv_type = Api<KV>::type;
+    }
     if (arithmetic_ != RAPT_ARITHMETIC_DEFAULT) o.arithmetic = arithmetic_;
     return o;
   }
@@ -299,6 +307,7 @@ class AttentionRun : protected TaskCalls {
     if (!a_.q_lengths.empty()) how_.q_offsets = true;
     if (how_.page_size != 0 || how_.packed_keys) how_.kv_offsets = false;
     if (sizeof(KV) == 1) how_.fused = false;
+    if (are_in_blocks) how_.packed_keys = false;
     if (how_.left_padding != 0) how_.kv_offsets = false;
     if (a_.kv_len == 0) how_.key_lists = 0;
     if (how_.key_lists != 0) {
@@ -409,15 +418,27 @@ class AttentionRun : protected TaskCalls {
         for (std::size_t j = 0; j < a_.keys(b); ++j) {
           const auto [sequence, token] = place_of_key(b, j);
           const std::size_t row = kv_row(b, h, j);
-          if (!how_.packed_keys) in_.k.put(sequence, h, token, a_.k.data() + row * a_.qk_dim);
-          in_.v.put(sequence, h, token, a_.v.data() + row * a_.v_dim);
+          if constexpr (are_in_blocks) {
+            put_blocks(in_.k, sequence, h, token, blocks_->k.row(row));
+            put_blocks(in_.v, sequence, h, token, blocks_->v.row(row));
+          } else {
+            if (!how_.packed_keys) in_.k.put(sequence, h, token, a_.k.data() + row * a_.qk_dim);
+            in_.v.put(sequence, h, token, a_.v.data() + row * a_.v_dim);
+          }
         }
       }
     }
-    if (how_.packed_keys) pack_keys();
+    if constexpr (!are_in_blocks) {
+      if (how_.packed_keys) pack_keys();
+    }
     for (Tensor *tensor : {&in_.whole, &in_.q}) tensor->remember();
     for (Keys *tensor : {&in_.k, &in_.v}) tensor->remember();
-    if (sizeof(KV) == 1) place_kv_scales();
+    if (has_scales<KV>) place_kv_scales();
+  }
+
+  static void put_blocks(const Keys &tensor, std::size_t sequence, std::size_t head, std::size_t token,
+                         const std::uint8_t *bytes) {
+    if (tensor.shape().any()) std::memcpy(tensor.at(sequence, head, token), bytes, tensor.shape().row);
   }
 
   // Scales have the strides of keys and values, divided by the number of elements per scale.
@@ -460,7 +481,7 @@ class AttentionRun : protected TaskCalls {
   }
 
   // Packs a random number of tokens at a time, as a growing cache does. No call crosses a page boundary.
-  void pack_keys() {
+  void pack_keys() requires(!are_in_blocks) {
     const rapt_attention_options shape = dims();
     for (std::size_t b = 0; b < a_.batch; ++b) {
       for (std::size_t h = 0; h < kv_heads(); ++h) {

@@ -81,6 +81,15 @@ using BF16 = Half<8, 128>;
 template <class E>
 using Number = std::conditional_t<sizeof(E) <= 2, float, E>;
 
+// Stands for keys and values in blocks of files, whose type is known only at run time.
+struct InBlocks {
+  std::uint8_t byte;
+};
+
+// Says whether keys and values of this type have scales in an array.
+template <class KV>
+inline constexpr bool has_scales = std::is_same_v<KV, std::int8_t>;
+
 // Queries and outputs have this type if keys and values have type E.
 template <class E>
 using QueryOf = std::conditional_t<sizeof(E) == 1, float, E>;

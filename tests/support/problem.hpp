@@ -133,11 +133,14 @@ enum class ElementTypes {
   bf16_f32_f16,
   f16_i8_bf16,
   bf16_i8_f16,
+  f16_dequantizing_bf16,
+  bf16_dequantizing_f16,
 };
 template <>
 inline constexpr auto names_of<ElementTypes> = std::to_array<const char *>(
     {"of_kernel", "f32_f16_f32", "f32_bf16_f16", "f16_f16_f32", "f16_bf16_f16", "f16_f32_bf16",
-     "bf16_bf16_f32", "bf16_bf16_f16", "bf16_f16_bf16", "bf16_f32_f16", "f16_i8_bf16", "bf16_i8_f16"});
+     "bf16_bf16_f32", "bf16_bf16_f16", "bf16_f16_bf16", "bf16_f32_f16", "f16_i8_bf16", "bf16_i8_f16",
+     "f16_dequantizing_bf16", "bf16_dequantizing_f16"});
 
 // A scale of 0 means 1/sqrt(qk_dim).
 struct AttentionProblem : RowsProblem {

@@ -116,7 +116,7 @@ template <class T>
 rapt_attention_options attention_options() {
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
   options.q_type = Api<QueryOf<T>>::type;
-  if (sizeof(T) == 1) options.kv_type = Api<T>::type;
+  if constexpr (has_scales<T>) options.kv_type = Api<T>::type;
   if (options.q_type == RAPT_BF16) options.arithmetic = RAPT_ARITHMETIC_F32;
   return options;
 }

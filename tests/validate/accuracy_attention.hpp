@@ -14,7 +14,7 @@ namespace rapt::validate {
 // Measures every query's error relative to its bound. Partial results are measured only after their merge.
 template <class E, bool is_partial, rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32>
 struct AttentionAccuracy {
-  static constexpr bool of_bytes = sizeof(E) == 1;
+  static constexpr bool of_bytes = has_scales<E>;
   using Out = QueryOf<E>;
   using T = Number<E>;
   static constexpr const char *unit_text = "share";

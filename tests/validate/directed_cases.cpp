@@ -14,6 +14,7 @@ constexpr const char *split = "attention attention_partial attention_merge";
 constexpr const char *in_bf16 = "attention_in_bf16";
 constexpr const char *backward = "attention_backward";
 constexpr const char *of_bytes = "attention_i8";
+constexpr const char *in_blocks = "attention_dequantizing attention_partial_dequantizing";
 constexpr const char *linear = "linear";
 constexpr const char *all_linear = "linear_f32 linear_f64 linear_f16 linear_bf16 linear_in_bf16";
 constexpr const char *quantized = "linear_quantized linear_in_i8";
@@ -224,6 +225,49 @@ constexpr DirectedCase cases[] = {
     {"scale groups in several blocks", of_bytes, "rows=2 n=200 qk_dim=96 v_dim=64 seed=4"},
     {"scale groups in several blocks", of_bytes, "rows=2 n=200 qk_dim=96 v_dim=64 seed=5"},
     {"rows that see nothing", backward, "rows=12 n=20 causal=-3 sinks qk_dim=2 v_dim=3 seed=2 scale=0.1"},
+
+    // ---- keys and values in blocks
+    {"blocks of every type: few rows", in_blocks,
+     "rows=2 n=70 kv_heads=2 qk_dim=256 v_dim=256 seed=1 scale=0.02"},
+    {"blocks of every type: many rows", in_blocks,
+     "rows=30 n=20 kv_heads=2 qk_dim=256 v_dim=256 seed=2 scale=0.02"},
+    {"blocks of every type: few rows", in_blocks,
+     "rows=2 n=70 kv_heads=2 qk_dim=256 v_dim=256 seed=3 scale=0.02"},
+    {"blocks of every type: many rows", in_blocks,
+     "rows=30 n=20 kv_heads=2 qk_dim=256 v_dim=256 seed=4 scale=0.02"},
+    {"blocks of every type: few rows", in_blocks,
+     "rows=2 n=70 kv_heads=2 qk_dim=256 v_dim=256 seed=5 scale=0.02"},
+    {"blocks of every type: many rows", in_blocks,
+     "rows=30 n=20 kv_heads=2 qk_dim=256 v_dim=256 seed=6 scale=0.02"},
+    {"blocks of every type: few rows", in_blocks,
+     "rows=2 n=70 kv_heads=2 qk_dim=256 v_dim=256 seed=7 scale=0.02"},
+    {"blocks of every type: many rows", in_blocks,
+     "rows=30 n=20 kv_heads=2 qk_dim=256 v_dim=256 seed=8 scale=0.02"},
+    {"blocks of every type: few rows", in_blocks,
+     "rows=2 n=70 kv_heads=2 qk_dim=256 v_dim=256 seed=9 scale=0.02"},
+    {"blocks of every type: many rows", in_blocks,
+     "rows=30 n=20 kv_heads=2 qk_dim=256 v_dim=256 seed=10 scale=0.02"},
+    {"blocks of every type: few rows", in_blocks,
+     "rows=2 n=70 kv_heads=2 qk_dim=256 v_dim=256 seed=11 scale=0.02"},
+    {"blocks of every type: many rows", in_blocks,
+     "rows=30 n=20 kv_heads=2 qk_dim=256 v_dim=256 seed=12 scale=0.02"},
+    {"blocks of every type: few rows", in_blocks,
+     "rows=2 n=70 kv_heads=2 qk_dim=256 v_dim=256 seed=13 scale=0.02"},
+    {"blocks of every type: many rows", in_blocks,
+     "rows=30 n=20 kv_heads=2 qk_dim=256 v_dim=256 seed=14 scale=0.02"},
+    {"rows of more than one piece, and a part of one", in_blocks,
+     "rows=3 n=40 qk_dim=288 v_dim=544 scale=0.02"},
+    {"rows of more than one piece, and a part of one", in_blocks,
+     "rows=30 n=20 qk_dim=320 v_dim=288 seed=4 scale=0.02"},
+    {"chunks of blocks", in_blocks, "rows=2 n=1100 qk_dim=32 v_dim=64 seed=3 scale=0.1"},
+    {"pages of blocks", in_blocks, "rows=3 n=200 batch=2 page_size=7 qk_dim=64 v_dim=32 seed=9 scale=0.1"},
+    {"pages of blocks", in_blocks, "rows=3 n=200 batch=2 page_size=32 qk_dim=64 v_dim=32 seed=5 scale=0.1"},
+    {"values in blocks whose scales are not finite: few rows", in_blocks,
+     "rows=3 n=70 kv_heads=2 input=bad_values qk_dim=64 v_dim=96 seed=7 mask=each"},
+    {"values in blocks whose scales are not finite: many rows", in_blocks,
+     "rows=30 n=70 kv_heads=2 input=bad_values qk_dim=64 v_dim=96 seed=2 mask=each"},
+    {"a key in blocks that is not seen", in_blocks,
+     "rows=5 n=90 kv_heads=2 input=bad_keys causal=0 bottom_right qk_dim=64 v_dim=96 seed=8"},
 
     // ---- linear layers: tiles have up to 6 rows, blocks 64 outputs, groups 512 inputs
     {"a group of 512 inputs is one chain", linear, "rows=2 n=512 outputs=3"},

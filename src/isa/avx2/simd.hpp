@@ -50,6 +50,11 @@ struct Avx2 : X86<Avx2, xsimd::fma3<xsimd::avx2>> {
   static u32 load_words(const std::uint8_t *p) {
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p)));
   }
+  static f32 lanes_of_bits(std::uint32_t bits) {
+    const __m256i of_lanes = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    const __m256i found = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(bits)), of_lanes);
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(found, of_lanes));
+  }
   static f32 load(const std::uint8_t *p) { return _mm256_cvtepi32_ps(load_words(p)); }
   static f32 load(const std::int8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));

@@ -27,6 +27,7 @@ struct Avx512 : X86<Avx512, xsimd::avx512bw> {
   static f32 load(const std::int8_t *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
   }
+  static __mmask16 lanes_of_bits(std::uint32_t bits) { return static_cast<__mmask16>(bits); }
   static f32 load_where(__mmask16 m, const float *p) { return _mm512_maskz_loadu_ps(m, p); }
   static f64 load_where(__mmask8 m, const double *p) { return _mm512_maskz_loadu_pd(m, p); }
   static void store_where(float *p, __mmask16 m, f32 v) { _mm512_mask_storeu_ps(p, m, v); }

@@ -38,6 +38,10 @@ struct Neon {
     const uint16x8_t words = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(bytes)));
     return vmovl_u16(vget_low_u16(words));
   }
+  static uint32x4_t lanes_of_bits(std::uint32_t bits) {
+    const uint32x4_t of_lanes = {1, 2, 4, 8};
+    return vtstq_u32(vdupq_n_u32(bits), of_lanes);
+  }
   static f32 load(const std::uint8_t *p) { return vcvtq_f32_u32(load_words(p)); }
   static f32 load(const std::int8_t *p) {
     std::uint32_t bytes;

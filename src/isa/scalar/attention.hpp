@@ -18,6 +18,7 @@
 #include "isa/scalar/bf16_arithmetic.hpp"
 #include "isa/scalar/dot.hpp"
 #include "isa/scalar/exp.hpp"
+#include "isa/scalar/quantized_rows.hpp"
 #include "isa/scalar/softmax.hpp"
 
 namespace {
@@ -49,6 +50,11 @@ struct AttentionState {
   }
   // Returns the score to which distances are measured. It is never -inf, because -inf - -inf would be NaN.
   A reference() const { return max == -std::numeric_limits<A>::infinity() ? A(0) : max; }
+};
+
+// The element of keys and values that are dequantized, whose rows have the types of the options.
+struct AnyElement {
+  std::uint8_t byte;
 };
 
 template <class E>
@@ -158,15 +164,22 @@ class AttentionRow {
   }
 
  protected:
+  // Returns number d of a key or value.
+  static A number(const E *row, [[maybe_unused]] rapt_type type, std::size_t d) {
+    if constexpr (std::is_same_v<E, AnyElement>) {
+      return number_of_row(type, reinterpret_cast<const std::uint8_t *>(row), d);
+    } else {
+      return rapt::widened(row[d]);
+    }
+  }
   A dot_with(std::size_t key) const {
-    const E *k = tile_.k<E>(key);
     const std::size_t step = o_.packed_keys ? rapt::packed_dim_stride : 1;
     A t = 0;
     rapt::with_element<A>(o_.q_type, [&](auto element) {
       using Q = typename decltype(element)::type;
       const auto *q = tile_.q<Q>(row_);
       const auto q_at = [&](std::size_t d) { return rapt::widened(q[d]) * scale_.sign; };
-      const auto k_at = [&](std::size_t d) { return rapt::widened(k[d * step]); };
+      const auto k_at = [&](std::size_t d) { return number(tile_.k<E>(key), o_.kv_type, d * step); };
       if constexpr (std::is_same_v<E, rapt::BF16> && std::is_same_v<Q, rapt::BF16>) {
         if (o_.arithmetic == RAPT_ARITHMETIC_BF16) {
           t = add_k32s(0, o_.qk_dim, q_at, k_at);
@@ -260,7 +273,7 @@ class AttentionRow {
       w[j] = weight_of(w[j] - reference);
       const E *v = tile_.v<E>(first + j);
       for (std::size_t d = 0; d < o_.v_dim; ++d) {
-        state.values[d] = fused(w[j], rapt::widened(v[d]), state.values[d]);
+        state.values[d] = fused(w[j], number(v, o_.v_type, d), state.values[d]);
       }
     }
     state.sum = fused(state.sum, rescale, ::fold(w));
@@ -344,6 +357,13 @@ template <class E>
 void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
   const auto stage = call->of_stage(attention_whole<E>, attention_partial<E>, attention_merge<E>);
   stage(call, first, last, workspace);
+}
+
+// The f32 kernel merges partial results of keys and values of any type.
+template <class E>
+void attention_dequantizing(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
+                            void *workspace) {
+  attention<AnyElement>(call, first, last, workspace);
 }
 
 template <class E>

@@ -39,6 +39,7 @@
 #define RAPT_FAMILY_rope(kernel) kernel
 #define RAPT_FAMILY_attention(kernel) kernel
 #define RAPT_FAMILY_attention_in_bf16(kernel) kernel
+#define RAPT_FAMILY_attention_dequantizing(kernel) kernel
 #define RAPT_FAMILY_attention_backward(kernel) kernel
 #include "kernels/part.hpp"
 

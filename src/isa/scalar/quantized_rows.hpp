@@ -83,21 +83,36 @@ void dequantize_rows(const rapt::DequantizeCall *call) {
   });
 }
 
+// Returns number i of a row of blocks.
+template <class File>
+float number_of_blocks(const std::uint8_t *row, std::size_t i) {
+  const std::uint8_t *const block = row + i / File::inputs * File::bytes;
+  i %= File::inputs;
+  const unsigned code = File::code(i).read(block) ^ File::flip;
+  const int integer = File::codebook != rapt::Codebook::none ? rapt::integer_of(File::codebook, code)
+                                                             : static_cast<int>(code - File::zero);
+  const float number = static_cast<float>(integer) * rapt::scale_of_group<File>(block, i / File::group);
+  if constexpr (File::has_offsets) return number + rapt::offset_of_group<File>(block, i / File::group);
+  return number;
+}
+
+// Returns number i of a row of floats or of blocks.
+inline float number_of_row(rapt_type type, const std::uint8_t *row, std::size_t i) {
+  float number = 0;
+  const bool has_blocks =
+      rapt::with_file_blocks(type, [&]<class File>(File) { number = number_of_blocks<File>(row, i); });
+  if (has_blocks) return number;
+  return rapt::with_element<float>(type, [&](auto element) {
+    return rapt::widened(reinterpret_cast<const typename decltype(element)::type *>(row)[i]);
+  });
+}
+
 template <class File, class Y>
 void dequantize_blocks_of(const rapt::DequantizeCall &call) {
   const std::uint8_t *q = call.q;
   auto *y = static_cast<Y *>(call.y);
   for (std::size_t r = 0; r < call.rows; ++r, y += call.stride, q += call.q_row()) {
-    for (std::size_t k = 0; k < call.inputs; ++k) {
-      const std::uint8_t *const block = q + k / File::inputs * File::bytes;
-      const std::size_t i = k % File::inputs, g = i / File::group;
-      const unsigned code = File::code(i).read(block) ^ File::flip;
-      const int integer = File::codebook != rapt::Codebook::none ? rapt::integer_of(File::codebook, code)
-                                                                 : static_cast<int>(code - File::zero);
-      float number = static_cast<float>(integer) * rapt::scale_of_group<File>(block, g);
-      if constexpr (File::has_offsets) number = number + rapt::offset_of_group<File>(block, g);
-      y[k] = rapt::narrowed<Y>(number);
-    }
+    for (std::size_t k = 0; k < call.inputs; ++k) y[k] = rapt::narrowed<Y>(number_of_blocks<File>(q, k));
   }
 }
 

@@ -24,6 +24,7 @@ template <class KV, Scattered scattered>
 class RunList {
  public:
   using Run = RowRun<KV>;
+  static constexpr bool packs = false;
   static constexpr std::size_t block = rapt::attention_block;
 
   explicit RunList(const AttentionTile &tile)
@@ -61,6 +62,8 @@ class RunList {
     return run;
   }
   const Run *last() const { return last_; }
+  // Returns a value that is not missing.
+  const KV *value(std::size_t key) const { return tile_.v<KV>(key); }
 
  private:
   static constexpr bool has_vectors_of_runs = std::is_same_v<KV, float> && simd<float>::width == Run::rows;

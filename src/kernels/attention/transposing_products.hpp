@@ -24,9 +24,9 @@
 
 namespace {
 
-// KV is the type of keys and values; queries have any type. A level with a faster way to multiply supplies a
-// class with the same members.
-template <class Element, Scattered scattered = Scattered::by_address>
+// KV is the type of keys and values; queries have any type. Runs finds their rows (run_list.hpp, dequantized_rows.hpp). A level
+// with a faster way to multiply supplies a class with the same members.
+template <class Element, class Runs = RunList<Element, Scattered::by_address>>
 class TransposingProducts {
  public:
   using KV = Element;
@@ -76,10 +76,10 @@ class TransposingProducts {
     by_rows_at_once([&](std::size_t r, auto count) RAPT_INNER {
       const A *const queries = queries_ + r * o_.qk_dim;
       A *const scores_of = scores + r * block;
-      if (!o_.packed_keys) {
+      if (!are_packed()) {
         row_scores<A, count>(queries, run, runs_.last(), keys, o_.qk_dim, scores_of);
       } else if constexpr (count <= most_packed_rows) {
-        packed_row_scores<A, count>(queries, tile_.k<KV>(first), keys, o_.qk_dim, run, runs_.last(),
+        packed_row_scores<A, count>(queries, packed_keys(first), keys, o_.qk_dim, run, runs_.last(),
                                     scores_of);
       }
     });
@@ -119,8 +119,14 @@ class TransposingProducts {
   static constexpr void use_exact_products() {}
 
  protected:
-  void add_value(std::size_t key, batch weight, A *values) const {
-    const KV *const from = tile_.v<KV>(key);
+  // Some runs pack keys that the caller has not packed.
+  bool are_packed() const { return Runs::packs || o_.packed_keys; }
+  const KV *packed_keys(std::size_t first) const {
+    if constexpr (Runs::packs) return runs_.packed_keys();
+    return tile_.k<KV>(first);
+  }
+  void add_value(std::size_t key, batch weight, A *values) {
+    const KV *const from = runs_.value(key);
     for (std::size_t d = 0; d < o_.v_dim; d += S::width) {
       const batch element = S::load_first(from + d, o_.v_dim - d);
       S::store(values + d, S::fma(weight, element, S::load(values + d)));
@@ -145,7 +151,7 @@ class TransposingProducts {
   // so a second group costs little.
   std::size_t most_rows_at_once() const {
     static_assert(has_count(S::rows_per_key) && has_count(most_packed_rows));
-    const std::size_t most = o_.packed_keys ? most_packed_rows : S::rows_per_key,
+    const std::size_t most = are_packed() ? most_packed_rows : S::rows_per_key,
                       groups = (rows_.rows + most - 1) / most;
     const std::size_t rows = (rows_.rows + groups - 1) / groups;
     for (const std::size_t count : counts) {
@@ -170,7 +176,7 @@ class TransposingProducts {
   const TileRows<A> &rows_;
   A *queries_;
   std::size_t rows_at_once_;
-  RunList<KV, scattered> runs_;
+  Runs runs_;
 };
 
 }  // namespace

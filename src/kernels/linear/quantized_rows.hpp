@@ -9,11 +9,10 @@
 
 #include "call/element.hpp"
 #include "call/quantized_rows.hpp"
-#include "contract/file_blocks.hpp"
 #include "contract/linear.hpp"
+#include "kernels/file_numbers.hpp"
 #include "kernels/linear/rounding.hpp"
 #include "kernels/vector/inner.hpp"
-#include "kernels/vector/unroll.hpp"
 
 namespace {
 
@@ -134,109 +133,6 @@ void dequantize_rows(const rapt::DequantizeCall *call) {
       dequantize_rows_of<typename decltype(element)::type, typename decltype(scale)::type>(*call);
     });
   });
-}
-
-// How the codes of a block lie: `run` of them have their bits at the same place of bytes that follow each other. The
-// high bits may be those of one byte instead, a bit for each input.
-template <class File>
-struct Runs {
-  static constexpr bool are_spread = File::code(0).high.count > 0 &&
-                                     File::code(1).high.byte == File::code(0).high.byte;
-  static constexpr bool follows(std::size_t first, std::size_t i) {
-    const rapt::Places a = File::code(first), b = File::code(first + i);
-    const auto is_next = [&](const rapt::Bits &x, const rapt::Bits &y) {
-      return y.byte == x.byte + i && y.shift == x.shift;
-    };
-    return is_next(a.low, b.low) && (a.high.count == 0 || are_spread || is_next(a.high, b.high));
-  }
-  static constexpr std::size_t run = [] {
-    std::size_t run = File::inputs < 32 ? File::inputs : 32;
-    for (std::size_t first = 0; first < File::inputs; first += run) {
-      for (std::size_t i = 0; i < run; ++i) {
-        if (!follows(first, i)) run /= 2, first = i = 0;
-      }
-    }
-    return run;
-  }();
-};
-
-// Sets eight bytes to 0 or 1, the bits of a byte. The product copies the byte, the mask leaves bit i in byte i, and the
-// sum carries it into bit 7.
-RAPT_INNER inline void spread_bits(unsigned byte, std::uint8_t *to) {
-  const std::uint64_t bits = byte * 0x0101010101010101U & 0x8040201008040201U,
-                      ones = (bits + 0x7f7f7f7f7f7f7f7fU) >> 7 & 0x0101010101010101U;
-  std::memcpy(to, &ones, sizeof ones);
-}
-
-// Sets `codes` to those of a block, which are unsigned. The lengths of loops are constants, so that compilers use
-// vectors.
-template <class File>
-RAPT_INNER inline void load_codes_of_block(const std::uint8_t *__restrict block,
-                                           std::uint8_t *__restrict codes) {
-  constexpr std::size_t run = Runs<File>::run;
-  const auto some_bits = [](unsigned byte, const rapt::Bits &at) RAPT_INNER {
-    return static_cast<std::uint8_t>((byte >> at.shift & ((1U << at.count) - 1)) << at.to);
-  };
-  unroll<File::inputs / run>([&](std::size_t r) RAPT_INNER {
-    const rapt::Places at = File::code(r * run);
-    const std::uint8_t *const low = block + at.low.byte;
-    std::uint8_t *const to = codes + r * run;
-    for (std::size_t i = 0; i < run; ++i) to[i] = some_bits(low[i], at.low) ^ File::flip;
-    if constexpr (File::code(0).high.count > 0 && !Runs<File>::are_spread) {
-      const std::uint8_t *const high = block + at.high.byte;
-      for (std::size_t i = 0; i < run; ++i) to[i] |= some_bits(high[i], at.high);
-    }
-  });
-  if constexpr (Runs<File>::are_spread) {
-    constexpr rapt::Bits high = File::code(0).high;
-    std::uint8_t ones[File::inputs];
-    for (std::size_t i = 0; i < File::inputs; i += 8) spread_bits(block[high.byte + i / 8], ones + i);
-    for (std::size_t i = 0; i < File::inputs; ++i) codes[i] |= static_cast<std::uint8_t>(ones[i] << high.to);
-  }
-}
-
-// Codes of a codebook become its integers plus 128.
-template <class Codes, class File>
-RAPT_INNER inline void look_up_codes(std::uint8_t *codes, std::size_t count) {
-  using words = xsimd::batch<std::uint32_t, typename simd<float>::batch::arch_type>;
-  static constexpr auto table = [] {
-    struct {
-      alignas(16) std::uint8_t bytes[16];
-    } made{};
-    for (unsigned q = 0; q < 16; ++q)
-      made.bytes[q] = static_cast<std::uint8_t>(rapt::integer_of(File::codebook, q) + 128);
-    return made;
-  }();
-  for (std::size_t i = 0; i < count; i += sizeof(words)) {
-    auto *const at = reinterpret_cast<std::uint32_t *>(codes + i);
-    words(Codes::look_up_bytes(table.bytes, words::load_unaligned(at))).store_unaligned(at);
-  }
-}
-
-// Writes the numbers of whole blocks.
-template <class Codes, class File>
-[[gnu::noinline, gnu::flatten]] void numbers_of_blocks(const std::uint8_t *block, std::size_t inputs,
-                                                       float *y) {
-  using V = simd<float>;
-  using batch = typename V::batch;
-  constexpr bool has_codebook = File::codebook != rapt::Codebook::none;
-  constexpr std::size_t largest_vector = 64,
-                        room = File::inputs < largest_vector ? largest_vector : File::inputs;
-  const batch zero(static_cast<float>(has_codebook ? 128 : File::zero));
-  alignas(largest_vector) std::uint8_t codes[room] = {};
-  for (; inputs > 0; inputs -= File::inputs, block += File::bytes, y += File::inputs) {
-    load_codes_of_block<File>(block, codes);
-    if constexpr (has_codebook) look_up_codes<Codes, File>(codes, File::inputs);
-    for (std::size_t g = 0; g < File::inputs / File::group; ++g) {
-      const batch scale(rapt::scale_of_group<File>(block, g));
-      batch offset(0.0f);
-      if constexpr (File::has_offsets) offset = batch(rapt::offset_of_group<File>(block, g));
-      for (std::size_t i = g * File::group; i < (g + 1) * File::group; i += V::width) {
-        const batch scaled = (V::load(codes + i) - zero) * scale;
-        V::store(y + i, File::has_offsets ? scaled + offset : scaled);
-      }
-    }
-  }
 }
 
 template <class Codes, class File, class Y>

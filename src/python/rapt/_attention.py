@@ -32,6 +32,12 @@ from ._threads import run_tasks, thread_count
 from ._workspace import SMALL, Workspace, run_at_once
 
 Arithmetic = Literal["default", "f32", "bf16", None]
+# fmt: off
+BlockType = Literal[
+    "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K", "Q2_K", "Q3_K", "IQ4_NL", "IQ4_XS", "MXFP4", "NVFP4",
+    None,
+]
+# fmt: on
 _GRADIENT_TYPES = {None: 0, "f32": F32}
 # In multiplications with an addition of the forward call: a task of the gradient that takes too long, and a run that does not.
 # With AVX-512, they take about 20 and 10 ms.
@@ -52,7 +58,7 @@ def attention(  # type: ignore[misc]
     block_table: TensorLike | None = None, key_lists: TensorLike | None = None,
     key_list_lengths: TensorLike | None = None, queries_per_list: int | None = None, packed_keys: bool = False,
     k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
-    arithmetic: Arithmetic = None, out_type: Any = None,
+    k_type: BlockType = None, v_type: BlockType = None, arithmetic: Arithmetic = None, out_type: Any = None,
 ) -> Torch: ...
 @overload
 def attention(  # type: ignore[misc]
@@ -66,7 +72,7 @@ def attention(  # type: ignore[misc]
     block_table: TensorLike | None = None, key_lists: TensorLike | None = None,
     key_list_lengths: TensorLike | None = None, queries_per_list: int | None = None, packed_keys: bool = False,
     k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
-    arithmetic: Arithmetic = None, out_type: Any = None,
+    k_type: BlockType = None, v_type: BlockType = None, arithmetic: Arithmetic = None, out_type: Any = None,
 ) -> tuple[Torch, Torch]: ...
 @overload
 def attention(
@@ -80,7 +86,7 @@ def attention(
     block_table: TensorLike | None = None, key_lists: TensorLike | None = None,
     key_list_lengths: TensorLike | None = None, queries_per_list: int | None = None, packed_keys: bool = False,
     k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
-    arithmetic: Arithmetic = None, out_type: Any = None,
+    k_type: BlockType = None, v_type: BlockType = None, arithmetic: Arithmetic = None, out_type: Any = None,
 ) -> Array: ...
 @overload
 def attention(
@@ -94,7 +100,7 @@ def attention(
     block_table: TensorLike | None = None, key_lists: TensorLike | None = None,
     key_list_lengths: TensorLike | None = None, queries_per_list: int | None = None, packed_keys: bool = False,
     k_scales: TensorLike | None = None, v_scales: TensorLike | None = None, scale_group: int | None = None,
-    arithmetic: Arithmetic = None, out_type: Any = None,
+    k_type: BlockType = None, v_type: BlockType = None, arithmetic: Arithmetic = None, out_type: Any = None,
 ) -> tuple[Array, Array]: ...
 # fmt: on
 
@@ -132,6 +138,8 @@ def attention(
     k_scales: TensorLike | None = None,
     v_scales: TensorLike | None = None,
     scale_group: int | None = None,
+    k_type: BlockType = None,
+    v_type: BlockType = None,
     arithmetic: Arithmetic = None,
     out_type: Any = None,
 ) -> Any:
@@ -139,7 +147,7 @@ def attention(
 
     q is [q_len][dim], [heads][q_len][dim] or [batch][heads][q_len][dim], of f32, f64, f16 or bf16. k is
     [batch][kv_heads][kv_len][dim] and v is [batch][kv_heads][kv_len][v_dim], or without the first dimensions. They have
-    q's type or, where q is not f64, another one; int8 needs k_scales and v_scales. kv_heads divides heads, and head h of
+    q's type or, where q is not f64, other ones; int8 needs k_scales and v_scales. Blocks of files need k_type or v_type. kv_heads divides heads, and head h of
     q reads head h // (heads // kv_heads), as with PyTorch's enable_gqa. Batches do not broadcast.
 
     Tensors are read where they are. They are copied only where their last dimension is not contiguous or a stride is
@@ -197,6 +205,9 @@ def attention(
     k_scales, v_scales   numbers in the shape of v without its last dimension, or with the scale groups in its place, only
                     of int8
     scale_group     32, 64 or 128 elements of a head per scale, of which dim and v_dim are multiples; all by default
+    k_type, v_type  "Q8_0", "Q4_0" or another type of blocks of files and of llama.cpp's caches, of k and of v: uint8 of
+                    [batch][kv_heads][kv_len][bytes of a row]. Results have the bits of a call with the numbers of f32 that
+                    these blocks stand for. Not next to packed_keys
     arithmetic      "f32" (not of f64), or "bf16" where q, k and v are bf16, instead of the types' own
     out_type        "f32", "f16" or "bf16" instead of q's type, or a dtype of NumPy or PyTorch
 
@@ -217,7 +228,7 @@ def attention(
     call = _call(
         q, k, v, scale, softcap, query_scales, alibi_slopes, sinks, bias, mask, causal, causal_offset, window_left,
         window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, kv_starts, q_starts, block_table, key_lists,
-        key_list_lengths, queries_per_list, packed_keys, k_scales, v_scales, scale_group, arithmetic, out_type,
+        key_list_lengths, queries_per_list, packed_keys, k_scales, v_scales, scale_group, k_type, v_type, arithmetic, out_type,
     )  # fmt: skip
     result = call.output(out)
     lse = call.new_lse() if return_lse is not False and flag(return_lse, "return_lse") else None
@@ -281,14 +292,18 @@ def _call(
     k_scales: TensorLike | None,
     v_scales: TensorLike | None,
     scale_group: int | None,
+    k_type: BlockType,
+    v_type: BlockType,
     arithmetic: Arithmetic,
     out_type: Any,
     gradient: bool = False,
 ) -> AttentionCall:
     """The arguments are positional: 30 names take a microsecond to pass."""
-    call = AttentionCall(q, k, v, packed_keys, arithmetic, out_type)
+    call = AttentionCall(q, k, v, packed_keys, arithmetic, out_type, k_type, v_type)
     if gradient and call.options.kv_type == I8:
         raise TypeError(f"k and v have elements of {call.v.dtype.name}, which have no gradient")
+    if gradient and call.options.kv_type != call.options.v_type:
+        raise TypeError(f"k has elements of {call.k.dtype.name} and v of {call.v.dtype.name}: there is no gradient")
     if key_lists is not None:
         call.set_lists(key_lists, key_list_lengths, queries_per_list)
     elif key_list_lengths is not None or queries_per_list is not None:
@@ -465,7 +480,7 @@ def attention_backward(
     call = _call(
         q, k, v, scale, softcap, query_scales, alibi_slopes, sinks, bias, mask, causal, causal_offset, window_left,
         window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, kv_starts, q_starts, None, None, None, None, False,
-        None, None, None, arithmetic, out_type, True,
+        None, None, None, None, None, arithmetic, out_type, True,
     )  # fmt: skip
     options = call.options
     d_out, result = call.result_of_forward(dout, "dout"), call.result_of_forward(out, "out")

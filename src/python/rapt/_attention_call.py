@@ -29,7 +29,7 @@ from ._arrays import (
     tensor_strides,
 )
 from ._attention_errors import error
-from ._library import ARITHMETIC, F32, I8, REPEAT, AttentionOptions, Strides, count
+from ._library import ARITHMETIC, BLOCKS, F32, F64, I8, REPEAT, AttentionOptions, Strides, count
 from ._scores import Causal, causal_fields, scale_field
 
 BLOCK = 64  # keys of a block of packed keys
@@ -44,6 +44,19 @@ def zero_gaps(array: Array, tokens: int, offsets: Array | None) -> Array:
     return array
 
 
+def _cache_type(x: Array, name: str, given: Any) -> tuple[int, int, int]:
+    """The type of keys or values, the elements of a row of the array, and the numbers in such a row."""
+    row = x.shape[-1] if x.ndim > 0 else 0
+    if given is None:
+        return element_type(x, name), row, row
+    rapt_type, of = choice({block: of.number for block, of in BLOCKS.items()}, f"{name}_type", given), BLOCKS[given]
+    if x.dtype != np.uint8:
+        raise TypeError(f"{name} has elements of {x.dtype.name}: blocks of {given} are bytes of uint8")
+    if row % of.bytes != 0:
+        raise ValueError(f"{name} has rows of {row} bytes: a block of {given} has {of.bytes}")
+    return rapt_type, row, row // of.bytes * of.inputs
+
+
 class AttentionCall:
     """The library reads `options`; `kept` has the arrays that these point to. Each method sets some of the options.
 
@@ -52,10 +65,12 @@ class AttentionCall:
 
     __slots__ = (
         "q", "k", "v", "options", "kept", "number", "bias", "q_offsets", "kv_offsets", "kv_batch", "packed_keys", "strided",
-        "kv_lengths", "kv_starts", "q_starts", "block_table", "key_lists", "key_list_lengths", "copied",
+        "kv_lengths", "kv_starts", "q_starts", "block_table", "key_lists", "key_list_lengths", "copied", "k_row", "v_row",
     )  # fmt: skip
 
-    def __init__(self, q: Any, k: Any, v: Any, packed_keys: bool, arithmetic: str | None, out_type: Any) -> None:
+    def __init__(
+        self, q: Any, k: Any, v: Any, packed_keys: bool, arithmetic: str | None, out_type: Any, k_type: Any, v_type: Any
+    ) -> None:
         self.copied = ""  # the last tensor whose strides the library cannot take
         self.q, self.k, self.v = q, k, v = self._tensor(q, "q"), self._tensor(k, "k"), self._tensor(v, "v")
         self.kept: list[Array] = []
@@ -71,8 +86,10 @@ class AttentionCall:
         self.packed_keys = packed_keys is not False and flag(packed_keys, "packed_keys")
         self.options = o = AttentionOptions()
         o.q_type = q_type = element_type(q, "q")
-        o.kv_type = kv_type = element_type(v, "v")
-        if element_type(k, "k") != kv_type:
+        # The numbers of a row; k_row and v_row are its elements in the array.
+        o.kv_type, self.k_row, o.qk_dim = _cache_type(k, "k", k_type)
+        o.v_type, self.v_row, o.v_dim = _cache_type(v, "v", v_type)
+        if o.kv_type != o.v_type and not {F64, I8}.isdisjoint((o.kv_type, o.v_type)):
             raise TypeError(f"k has elements of {k.dtype.name} and v of {v.dtype.name}")
         o.out_type = q_type if out_type is None else type_choice(OUT_TYPES, "out_type", out_type)
         if arithmetic is not None:
@@ -92,7 +109,7 @@ class AttentionCall:
 
     @property
     def out_shape(self) -> tuple[int, ...]:
-        return (*self.q.shape[:-1], self.v.shape[-1])
+        return (*self.q.shape[:-1], self.options.v_dim)
 
     def _keep(self, array: Array) -> int:
         self.kept.append(array)
@@ -102,11 +119,13 @@ class AttentionCall:
 
     def _set_shape(self) -> None:
         o, q, k, v = self.options, self.q, self.k, self.v
+        k_numbers = o.qk_dim
         o.batch, o.q_heads, o.q_len, o.qk_dim = _four(q, "q")
-        self.kv_batch, o.kv_heads, o.kv_len, o.v_dim = _four(v, "v")
+        self.kv_batch, o.kv_heads, o.kv_len, _ = _four(v, "v")
         # The library's strides of 0, contiguous, need no arithmetic.
         self.strided = False
-        expected = (*v.shape[:-1], o.qk_dim)
+        row = o.qk_dim if self.k_row == k_numbers else o.qk_dim * self.k_row // max(k_numbers, 1)
+        expected = (*v.shape[:-1], row)
         if self.packed_keys:
             expected = (*v.shape[:-2], -(-o.kv_len // BLOCK), o.qk_dim, BLOCK)
             o.packed_keys = 1

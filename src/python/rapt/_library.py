@@ -211,6 +211,7 @@ class AttentionOptions(_Options):
         ("key_list_lengths", c_void_p),
         ("key_list_length_strides", Strides),
         ("cache_len", c_size_t),
+        ("v_type", c_int),
     ]
 
 
