@@ -520,14 +520,57 @@ TEST_CASE("ranges of uint16_t need a name") {
   CHECK(attention(q, k, v, out, named, workspace) == RAPT_OK);
 }
 
-TEST_CASE("keys and values have one type") {
+TEST_CASE("keys and values may have two types") {
   const rapt_attention_options options = small_attention();
-  const std::vector<float> q(q_size), v(v_size);
+  const std::vector<float> q(q_size), wide(v_size, 0.25f);
   const std::vector<f16> k(k_size);
   std::vector<float> out(out_size);
-  std::vector<std::byte> workspace(1 << 20);
+  std::vector<std::byte> workspace(attention_workspace<float, f16, float>(options));
+  CHECK(workspace.size() > attention_workspace<float, f16>(options));
+  CHECK(attention_tasks<float, f16, float>(options) == attention_tasks<float>(options));
+  CHECK(attention(q, k, wide, out, options, workspace) == RAPT_OK);
+  CHECK(out.front() == 0.25f);
+  CHECK(attention(q, k, std::vector<double>(v_size), out, options, workspace) == RAPT_BAD_TYPE);
+  CHECK(attention(q, k, std::vector<std::int8_t>(v_size), out, options, workspace) == RAPT_BAD_TYPE);
+  rapt_attention_options named = options;
+  named.v_type = RAPT_BF16;
+  CHECK(attention(q, k, wide, out, named, workspace) == RAPT_BAD_TYPE);
+  const std::vector<std::uint16_t> halves(v_size);
+  CHECK(attention(q, k, halves, out, named, workspace) == RAPT_OK);
+  rapt_attention_gradients gradients = attention_gradients();
+  CHECK(attention_backward(q, k, wide, options, gradients, workspace) == RAPT_BAD_TYPE);
+}
+
+TEST_CASE("keys and values in blocks are bytes") {
+  rapt_attention_options options = rapt::attention_options();
+  options.q_len = 2;
+  options.kv_len = 3;
+  options.qk_dim = 64;
+  options.v_dim = 32;
+  const std::vector<float> q(2 * 64);
+  std::vector<float> out(2 * 32);
+  std::vector<std::byte> k(3 * 68), v(3 * 18), workspace(1 << 20);
   CHECK(attention(q, k, v, out, options, workspace) == RAPT_BAD_TYPE);
-  CHECK(attention(q, v, k, out, options, workspace) == RAPT_BAD_TYPE);
+  options.kv_type = RAPT_Q8_0;
+  options.v_type = RAPT_Q4_0;
+  workspace.resize(attention_workspace<float>(options));
+  CHECK(attention(q, k, v, out, options, workspace) == RAPT_OK);
+  CHECK(attention_run(q, k, std::span<const std::byte>(v), out, options, 0, 1, workspace) == RAPT_OK);
+  k.pop_back();
+  CHECK(attention(q, k, v, out, options, workspace) == RAPT_BAD_SIZE);
+  k.push_back({});
+  v.pop_back();
+  CHECK(attention(q, k, v, out, options, workspace) == RAPT_BAD_SIZE);
+  // A cache of lists has as many tokens as cache_len says.
+  v.push_back({});
+  const std::int32_t list[] = {2, 0, -1, 1, 1};
+  options.key_lists = list;
+  options.kv_len = 5;
+  options.cache_len = 3;
+  workspace.resize(attention_workspace<float>(options));
+  CHECK(attention(q, k, v, out, options, workspace) == RAPT_OK);
+  options.cache_len = 4;
+  CHECK(attention(q, k, v, out, options, workspace) == RAPT_BAD_SIZE);
 }
 
 // Checks that ranges of exactly these sizes are enough for attention, attention_run and attention_backward,

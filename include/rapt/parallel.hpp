@@ -102,7 +102,7 @@ using Pointee = std::remove_cv_t<
 // Sets the options' types to the pointers' types. Returns RAPT_BAD_TYPE if the options name other types.
 template <class Q, class K, class V, class Out>
 rapt_status set_pointee_types(rapt_attention_options &o) {
-  const bool agree = set_types<Pointee<Q>, Pointee<K>, Pointee<Out> >(o) && set_type<Pointee<V> >(o.kv_type);
+  const bool agree = set_types<Pointee<Q>, Pointee<K>, Pointee<Out> >(o) && set_value_type<Pointee<V> >(o);
   return agree ? RAPT_OK : RAPT_BAD_TYPE;
 }
 

@@ -460,7 +460,7 @@ rapt_status log_softmax_backward(Rows<const std::type_identity_t<T> > y,
 // ---- attention
 /// \defgroup cpp_attention Attention
 /// The ranges (std::vector, std::span, std::array …) set the element types. For ranges of
-/// uint16_t the options name the type. A call returns RAPT_BAD_TYPE if the options name another type than a
+/// uint16_t, and of std::byte for blocks of files, the options name the type. A call returns RAPT_BAD_TYPE if the options name another type than a
 /// range has. It returns RAPT_BAD_SIZE if a range does not cover the shape. This is checked only for
 /// contiguous tensors whose sequences are neither packed nor in pages nor of different lengths.
 ///
@@ -496,181 +496,18 @@ template <class Range>
 concept WritableElements =
     Elements<Range> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range> > >;
 
-namespace detail {
-
-// type_of is RAPT_TYPE_DEFAULT if several rapt types share the C++ type.
-template <Element T>
-constexpr rapt_type type_of = std::is_same_v<T, float>         ? RAPT_F32
-                              : std::is_same_v<T, double>      ? RAPT_F64
-                              : std::is_same_v<T, f16>         ? RAPT_F16
-                              : std::is_same_v<T, bf16>        ? RAPT_BF16
-                              : std::is_same_v<T, std::int8_t> ? RAPT_I8
-                                                               : RAPT_TYPE_DEFAULT;
-
-// Sets `type` to the type of T's elements; void leaves it unchanged. Returns false if the options name
-// another type.
-template <class T>
-bool set_type(rapt_type &type) {
-  if constexpr (std::is_void_v<T>) {
-    return true;
-  } else if constexpr (type_of<T> == RAPT_TYPE_DEFAULT) {
-    return type == RAPT_F16 || type == RAPT_BF16;
-  } else {
-    if (type != RAPT_TYPE_DEFAULT && type != type_of<T>) return false;
-    type = type_of<T>;
-    return true;
-  }
-}
-
-template <class Q, class KV, class Out>
-bool set_types(rapt_attention_options &o) {
-  return set_type<Q>(o.q_type) && set_type<KV>(o.kv_type) && set_type<Out>(o.out_type);
-}
-
-// Holds the number of a range's elements, and the strides of its tensor. `strides` are {0, 0, 0} for a
-// contiguous tensor.
-struct Extent {
-  std::size_t size;
-  const rapt_strides &strides;
-
-  bool covers(std::size_t batch, std::size_t heads, std::size_t tokens, std::size_t dim) const {
-    if (strides.batch != 0 || strides.head != 0 || strides.token != 0) return true;
-    std::size_t left = size;
-    for (const std::size_t count : {dim, heads, tokens, batch}) {
-      if (count == 0) return true;
-      left /= count;
-    }
-    return left > 0;
-  }
-  bool covers_queries(const rapt_attention_options &o, std::size_t dim) const {
-    return o.q_offsets || covers(o.batch, o.q_heads, o.q_len, dim);
-  }
-  bool covers_keys(const rapt_attention_options &o, std::size_t dim) const {
-    return o.kv_offsets || o.kv_lengths || o.block_table ||
-           covers(o.batch, o.kv_heads ? o.kv_heads : o.q_heads, o.kv_len, dim);
-  }
-};
-
-inline std::size_t value_dim(const rapt_attention_options &o) { return o.v_dim ? o.v_dim : o.qk_dim; }
-
-template <class Q, class K, class V>
-rapt_status set_inputs(rapt_attention_options &o, const Q &q, const K &k, const V &v) {
-  using std::ranges::range_value_t;
-  if (!set_types<range_value_t<Q>, range_value_t<K>, void>(o) || !set_type<range_value_t<V> >(o.kv_type))
-    return RAPT_BAD_TYPE;
-  const Extent queries{std::ranges::size(q), o.q_strides}, keys{std::ranges::size(k), o.k_strides},
-      values{std::ranges::size(v), o.v_strides};
-  const bool fit = queries.covers_queries(o, o.qk_dim) && (o.packed_keys || keys.covers_keys(o, o.qk_dim)) &&
-                   values.covers_keys(o, value_dim(o));
-  return fit ? RAPT_OK : RAPT_BAD_SIZE;
-}
-
-template <class Out>
-rapt_status set_output(rapt_attention_options &o, const Out &out) {
-  if (!set_type<std::ranges::range_value_t<Out> >(o.out_type)) return RAPT_BAD_TYPE;
-  const Extent outputs{std::ranges::size(out), o.out_strides};
-  return outputs.covers_queries(o, value_dim(o)) ? RAPT_OK : RAPT_BAD_SIZE;
-}
-
-}  // namespace detail
-
-/// Returns the bytes of workspace for queries of type Q. Keys and values have the type KV. Without KV, they
-/// have the type in the options, or Q. Returns 0 if the options are not valid or name other types. In that
-/// case attention() returns the status.
-template <Element Q, class KV = void>
-std::size_t attention_workspace(rapt_attention_options options) {
-  std::size_t bytes = 0;
-  if (detail::set_types<Q, KV, void>(options)) (void)rapt_attention_workspace(&options, &bytes);
-  return bytes;
-}
-/// Like attention_workspace(), for attention_backward(). The type Out of the forward call's output matters too.
-template <Element Q, class KV = void, class Out = void>
-std::size_t attention_backward_workspace(rapt_attention_options options) {
-  std::size_t bytes = 0;
-  if (detail::set_types<Q, KV, Out>(options)) (void)rapt_attention_backward_workspace(&options, &bytes);
-  return bytes;
-}
-/// Returns the number of tasks of attention_run(). The types are needed because they decide which options are valid.
-template <Element Q, class KV = void>
-std::size_t attention_tasks(rapt_attention_options options) {
-  std::size_t tasks = 0;
-  if (detail::set_types<Q, KV, void>(options)) (void)rapt_attention_tasks(&options, &tasks);
-  return tasks;
-}
-
-/// Computes softmax(scale * Q.K^T) . V, as rapt_attention(). The workspace has attention_workspace() bytes.
-template <Elements Q, Elements K, Elements V, WritableElements Out>
-rapt_status attention(const Q &q, const K &k, const V &v, Out &&out, rapt_attention_options options,
-                      std::span<std::byte> workspace) {
-  rapt_status status = detail::set_inputs(options, q, k, v);
-  if (status == RAPT_OK) status = detail::set_output(options, out);
-  if (status != RAPT_OK) return status;
-  return rapt_attention(std::ranges::data(q), std::ranges::data(k), std::ranges::data(v),
-                        std::ranges::data(out), &options, workspace.data(), workspace.size());
-}
-
-/// Computes the tasks first to last - 1 of attention(), as rapt_attention_run().
-template <Elements Q, Elements K, Elements V, WritableElements Out>
-rapt_status attention_run(const Q &q, const K &k, const V &v, Out &&out, rapt_attention_options options,
-                          std::size_t first, std::size_t last, std::span<std::byte> workspace) {
-  rapt_status status = detail::set_inputs(options, q, k, v);
-  if (status == RAPT_OK) status = detail::set_output(options, out);
-  if (status != RAPT_OK) return status;
-  return rapt_attention_run(std::ranges::data(q), std::ranges::data(k), std::ranges::data(v),
-                            std::ranges::data(out), &options, first, last, workspace.data(),
-                            workspace.size());
-}
-
-/// Computes the gradients, as rapt_attention_backward(). The workspace has attention_backward_workspace() bytes. The
-/// types and extents of what `gradients` points to are not checked. `out` and `dout` in `gradients` have the type
-/// options.out_type or, without one, the type of q.
-template <Elements Q, Elements K, Elements V>
-rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attention_options options,
-                               const rapt_attention_gradients &gradients, std::span<std::byte> workspace) {
-  const rapt_status status = detail::set_inputs(options, q, k, v);
-  if (status != RAPT_OK) return status;
-  return rapt_attention_backward(std::ranges::data(q), std::ranges::data(k), std::ranges::data(v), &options,
-                                 &gradients, workspace.data(), workspace.size());
-}
-
-/// \}
-
-// ---- linear layers
-/// \defgroup cpp_linear_layers Linear layers
-/// The ranges set the element types, as in attention. linear() returns RAPT_BAD_SIZE if a range does not cover its
-/// matrix. This is checked only for contiguous x, w and y without lists of rows. Packed weights are as long as their
-/// header says: a shorter range, or a damaged header, is RAPT_BAD_PACKED.
-///
-/// ~~~
-///   rapt_linear_options options = rapt::linear_options();
-///   options.rows = tokens;
-///   options.in_features = 4096;
-///   options.out_features = 14336;
-///   std::vector<std::byte> packed(rapt::linear_packed_length<float>(options));
-///   (void)rapt::linear_pack(w, 0, options.out_features, options, packed);
-///   options.packed_w = 1;
-///   std::vector<std::byte> workspace(rapt::linear_workspace<float>(options));
-///   rapt_status status = rapt::linear(x, packed, y, options, workspace);
-/// ~~~
-/// \{
-
-/// Returns RAPT_LINEAR_OPTIONS_INIT: a plain linear layer.
-inline rapt_linear_options linear_options() { return RAPT_LINEAR_OPTIONS_INIT; }
-
-/// Weights are a range of elements, or of std::byte for packed weights, those of 4 bits, RAPT_U8, numbers of 8 bits and
-/// blocks of a file. The options name the type of weights in bytes.
+/// A contiguous range of std::byte.
 template <class Range>
-concept Weights = Elements<Range> ||(std::ranges::contiguous_range<Range> &&std::ranges::sized_range<Range>
-                                         &&std::is_same_v<std::ranges::range_value_t<Range>, std::byte>);
+concept Bytes = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
+    std::is_same_v<std::ranges::range_value_t<Range>, std::byte>;
 
-/// Weights that may be written.
+/// Keys or values are a range of elements, or of std::byte for blocks of files, whose type the options name.
 template <class Range>
-concept WritableWeights =
-    Weights<Range> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range> > >;
+concept CacheRows = Elements<Range> || Bytes<Range>;
 
 namespace detail {
 
-// Says how many inputs lie in how many bytes of weights.
+// Says how many numbers lie in how many bytes of weights, keys or values.
 struct Block {
   std::size_t inputs, bytes;
 };
@@ -724,6 +561,211 @@ constexpr Block block_of(rapt_type type) {
   }
   return {1, 1};  // of a number that is no type, which the library refuses
 }
+// PackedElement is void for bytes, which name no type.
+template <class T>
+using PackedElement = std::conditional_t<std::is_same_v<T, std::byte>, void, T>;
+
+// type_of is RAPT_TYPE_DEFAULT if several rapt types share the C++ type.
+template <Element T>
+constexpr rapt_type type_of = std::is_same_v<T, float>         ? RAPT_F32
+                              : std::is_same_v<T, double>      ? RAPT_F64
+                              : std::is_same_v<T, f16>         ? RAPT_F16
+                              : std::is_same_v<T, bf16>        ? RAPT_BF16
+                              : std::is_same_v<T, std::int8_t> ? RAPT_I8
+                                                               : RAPT_TYPE_DEFAULT;
+
+// Sets `type` to the type of T's elements; void leaves it unchanged. Returns false if the options name
+// another type.
+template <class T>
+bool set_type(rapt_type &type) {
+  if constexpr (std::is_void_v<T>) {
+    return true;
+  } else if constexpr (type_of<T> == RAPT_TYPE_DEFAULT) {
+    return type == RAPT_F16 || type == RAPT_BF16;
+  } else {
+    if (type != RAPT_TYPE_DEFAULT && type != type_of<T>) return false;
+    type = type_of<T>;
+    return true;
+  }
+}
+
+template <class Q, class KV, class Out>
+bool set_types(rapt_attention_options &o) {
+  return set_type<Q>(o.q_type) && set_type<KV>(o.kv_type) && set_type<Out>(o.out_type);
+}
+
+// Holds the number of a range's elements, and the strides of its tensor. `strides` are {0, 0, 0} for a
+// contiguous tensor.
+struct Extent {
+  std::size_t size;
+  const rapt_strides &strides;
+
+  bool covers(std::size_t batch, std::size_t heads, std::size_t tokens, std::size_t dim) const {
+    if (strides.batch != 0 || strides.head != 0 || strides.token != 0) return true;
+    std::size_t left = size;
+    for (const std::size_t count : {dim, heads, tokens, batch}) {
+      if (count == 0) return true;
+      left /= count;
+    }
+    return left > 0;
+  }
+  bool covers_queries(const rapt_attention_options &o, std::size_t dim) const {
+    return o.q_offsets || covers(o.batch, o.q_heads, o.q_len, dim);
+  }
+  bool covers_keys(const rapt_attention_options &o, std::size_t row) const {
+    return o.kv_offsets || o.kv_lengths || o.block_table ||
+           covers(o.batch, o.kv_heads ? o.kv_heads : o.q_heads, o.key_lists ? o.cache_len : o.kv_len, row);
+  }
+};
+
+inline std::size_t value_dim(const rapt_attention_options &o) { return o.v_dim ? o.v_dim : o.qk_dim; }
+
+// Sets v_type if values have another type than keys. void and bytes leave it unchanged.
+template <class V>
+bool set_value_type(rapt_attention_options &o) {
+  if constexpr (std::is_void_v<PackedElement<V> >) {
+    return true;
+  } else {
+    const bool differs = type_of<V> != RAPT_TYPE_DEFAULT && type_of<V> != o.kv_type;
+    return set_type<V>(o.v_type != RAPT_TYPE_DEFAULT || differs ? o.v_type : o.kv_type);
+  }
+}
+
+// Returns the elements of a row of keys or values in its range. Rows of bytes have blocks.
+template <class E>
+std::size_t row_of(rapt_type type, std::size_t dim) {
+  if constexpr (!std::is_same_v<E, std::byte>) return dim;
+  const Block block = block_of(type);
+  return dim / block.inputs * block.bytes;
+}
+template <class E>
+bool fits_range(rapt_type type) {
+  return !std::is_same_v<E, std::byte> || block_of(type).inputs >= 32;
+}
+
+template <class Q, class K, class V>
+rapt_status set_inputs(rapt_attention_options &o, const Q &q, const K &k, const V &v) {
+  using std::ranges::range_value_t;
+  using Key = range_value_t<K>;
+  using Value = range_value_t<V>;
+  if (!set_types<range_value_t<Q>, PackedElement<Key>, void>(o) || !set_value_type<Value>(o))
+    return RAPT_BAD_TYPE;
+  const rapt_type v_type = o.v_type != RAPT_TYPE_DEFAULT ? o.v_type : o.kv_type;
+  if (!fits_range<Key>(o.kv_type) || !fits_range<Value>(v_type)) return RAPT_BAD_TYPE;
+  const Extent queries{std::ranges::size(q), o.q_strides}, keys{std::ranges::size(k), o.k_strides},
+      values{std::ranges::size(v), o.v_strides};
+  const bool fit = queries.covers_queries(o, o.qk_dim) &&
+                   (o.packed_keys || keys.covers_keys(o, row_of<Key>(o.kv_type, o.qk_dim))) &&
+                   values.covers_keys(o, row_of<Value>(v_type, value_dim(o)));
+  return fit ? RAPT_OK : RAPT_BAD_SIZE;
+}
+
+template <class Out>
+rapt_status set_output(rapt_attention_options &o, const Out &out) {
+  if (!set_type<std::ranges::range_value_t<Out> >(o.out_type)) return RAPT_BAD_TYPE;
+  const Extent outputs{std::ranges::size(out), o.out_strides};
+  return outputs.covers_queries(o, value_dim(o)) ? RAPT_OK : RAPT_BAD_SIZE;
+}
+
+}  // namespace detail
+
+/// Returns the bytes of workspace for queries of type Q. Keys have the type KV, values V. Without KV, or with std::byte,
+/// they have the types in the options, or Q. Returns 0 if the options are not valid or name other types. In that
+/// case attention() returns the status.
+template <Element Q, class KV = void, class V = KV>
+std::size_t attention_workspace(rapt_attention_options options) {
+  std::size_t bytes = 0;
+  if (detail::set_types<Q, detail::PackedElement<KV>, void>(options) && detail::set_value_type<V>(options))
+    (void)rapt_attention_workspace(&options, &bytes);
+  return bytes;
+}
+/// Like attention_workspace(), for attention_backward(). The type Out of the forward call's output matters too.
+template <Element Q, class KV = void, class Out = void>
+std::size_t attention_backward_workspace(rapt_attention_options options) {
+  std::size_t bytes = 0;
+  if (detail::set_types<Q, KV, Out>(options)) (void)rapt_attention_backward_workspace(&options, &bytes);
+  return bytes;
+}
+/// Returns the number of tasks of attention_run(). The types are needed because they decide which options are valid.
+template <Element Q, class KV = void, class V = KV>
+std::size_t attention_tasks(rapt_attention_options options) {
+  std::size_t tasks = 0;
+  if (detail::set_types<Q, detail::PackedElement<KV>, void>(options) && detail::set_value_type<V>(options))
+    (void)rapt_attention_tasks(&options, &tasks);
+  return tasks;
+}
+
+/// Computes softmax(scale * Q.K^T) . V, as rapt_attention(). The workspace has attention_workspace() bytes.
+template <Elements Q, CacheRows K, CacheRows V, WritableElements Out>
+rapt_status attention(const Q &q, const K &k, const V &v, Out &&out, rapt_attention_options options,
+                      std::span<std::byte> workspace) {
+  rapt_status status = detail::set_inputs(options, q, k, v);
+  if (status == RAPT_OK) status = detail::set_output(options, out);
+  if (status != RAPT_OK) return status;
+  return rapt_attention(std::ranges::data(q), std::ranges::data(k), std::ranges::data(v),
+                        std::ranges::data(out), &options, workspace.data(), workspace.size());
+}
+
+/// Computes the tasks first to last - 1 of attention(), as rapt_attention_run().
+template <Elements Q, CacheRows K, CacheRows V, WritableElements Out>
+rapt_status attention_run(const Q &q, const K &k, const V &v, Out &&out, rapt_attention_options options,
+                          std::size_t first, std::size_t last, std::span<std::byte> workspace) {
+  rapt_status status = detail::set_inputs(options, q, k, v);
+  if (status == RAPT_OK) status = detail::set_output(options, out);
+  if (status != RAPT_OK) return status;
+  return rapt_attention_run(std::ranges::data(q), std::ranges::data(k), std::ranges::data(v),
+                            std::ranges::data(out), &options, first, last, workspace.data(),
+                            workspace.size());
+}
+
+/// Computes the gradients, as rapt_attention_backward(). The workspace has attention_backward_workspace() bytes. The
+/// types and extents of what `gradients` points to are not checked. `out` and `dout` in `gradients` have the type
+/// options.out_type or, without one, the type of q.
+template <Elements Q, Elements K, Elements V>
+rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attention_options options,
+                               const rapt_attention_gradients &gradients, std::span<std::byte> workspace) {
+  const rapt_status status = detail::set_inputs(options, q, k, v);
+  if (status != RAPT_OK) return status;
+  return rapt_attention_backward(std::ranges::data(q), std::ranges::data(k), std::ranges::data(v), &options,
+                                 &gradients, workspace.data(), workspace.size());
+}
+
+/// \}
+
+// ---- linear layers
+/// \defgroup cpp_linear_layers Linear layers
+/// The ranges set the element types, as in attention. linear() returns RAPT_BAD_SIZE if a range does not cover its
+/// matrix. This is checked only for contiguous x, w and y without lists of rows. Packed weights are as long as their
+/// header says: a shorter range, or a damaged header, is RAPT_BAD_PACKED.
+///
+/// ~~~
+///   rapt_linear_options options = rapt::linear_options();
+///   options.rows = tokens;
+///   options.in_features = 4096;
+///   options.out_features = 14336;
+///   std::vector<std::byte> packed(rapt::linear_packed_length<float>(options));
+///   (void)rapt::linear_pack(w, 0, options.out_features, options, packed);
+///   options.packed_w = 1;
+///   std::vector<std::byte> workspace(rapt::linear_workspace<float>(options));
+///   rapt_status status = rapt::linear(x, packed, y, options, workspace);
+/// ~~~
+/// \{
+
+/// Returns RAPT_LINEAR_OPTIONS_INIT: a plain linear layer.
+inline rapt_linear_options linear_options() { return RAPT_LINEAR_OPTIONS_INIT; }
+
+/// Weights are a range of elements, or of std::byte for packed weights, those of 4 bits, RAPT_U8, numbers of 8 bits and
+/// blocks of a file. The options name the type of weights in bytes.
+template <class Range>
+concept Weights = Elements<Range> || Bytes<Range>;
+
+/// Weights that may be written.
+template <class Range>
+concept WritableWeights =
+    Weights<Range> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range> > >;
+
+namespace detail {
+
 // Returns whether the bytes of weights hold rows without gaps. Those with strides are not checked.
 inline bool covers_weights(const rapt_linear_options &o, std::size_t rows, std::size_t bytes) {
   if (o.w_strides.row != 0 || o.w_strides.column != 0 || rows == 0) return true;
@@ -738,10 +780,6 @@ constexpr std::size_t bits_in_words(rapt_type type, rapt_word_format format) {
   if (format == RAPT_WORDS_GPTQ_3BIT || format == RAPT_WORDS_GPTQ_V2_3BIT) return 3;
   return type == RAPT_U8 ? 8 : 4;
 }
-
-// PackedElement is void for bytes, which name no type.
-template <class T>
-using PackedElement = std::conditional_t<std::is_same_v<T, std::byte>, void, T>;
 
 // Returns whether a range of packed weights is as long as its header says.
 inline bool holds_packed(const void *packed, std::size_t size) {

@@ -13,18 +13,15 @@
 
 namespace {
 
-// How the codes of a block lie: `run` of them have their bits at the same place of bytes that follow each other. The
-// high bits may be those of one byte instead, a bit for each input.
+// How the codes of a block lie: `run` of them have their bits at the same place of bytes that follow each other.
 template <class File>
 struct Runs {
-  static constexpr bool are_spread = File::code(0).high.count > 0 &&
-                                     File::code(1).high.byte == File::code(0).high.byte;
   static constexpr bool follows(std::size_t first, std::size_t i) {
     const rapt::Places a = File::code(first), b = File::code(first + i);
     const auto is_next = [&](const rapt::Bits &x, const rapt::Bits &y) {
       return y.byte == x.byte + i && y.shift == x.shift;
     };
-    return is_next(a.low, b.low) && (a.high.count == 0 || are_spread || is_next(a.high, b.high));
+    return is_next(a.low, b.low) && (a.high.count == 0 || is_next(a.high, b.high));
   }
   static constexpr std::size_t run = [] {
     std::size_t run = File::inputs < 32 ? File::inputs : 32;
@@ -36,14 +33,6 @@ struct Runs {
     return run;
   }();
 };
-
-// Sets eight bytes to 0 or 1, the bits of a byte. The product copies the byte, the mask leaves bit i in byte i, and the
-// sum carries it into bit 7.
-RAPT_INNER inline void spread_bits(unsigned byte, std::uint8_t *to) {
-  const std::uint64_t bits = byte * 0x0101010101010101U & 0x8040201008040201U,
-                      ones = (bits + 0x7f7f7f7f7f7f7f7fU) >> 7 & 0x0101010101010101U;
-  std::memcpy(to, &ones, sizeof ones);
-}
 
 // Sets `codes` to those of a block, which are unsigned. The lengths of loops are constants, so that compilers use
 // vectors.
@@ -59,34 +48,32 @@ RAPT_INNER inline void load_codes_of_block(const std::uint8_t *__restrict block,
     const std::uint8_t *const low = block + at.low.byte;
     std::uint8_t *const to = codes + r * run;
     for (std::size_t i = 0; i < run; ++i) to[i] = some_bits(low[i], at.low) ^ File::flip;
-    if constexpr (File::code(0).high.count > 0 && !Runs<File>::are_spread) {
+    if constexpr (File::code(0).high.count > 0) {
       const std::uint8_t *const high = block + at.high.byte;
       for (std::size_t i = 0; i < run; ++i) to[i] |= some_bits(high[i], at.high);
     }
   });
-  if constexpr (Runs<File>::are_spread) {
-    constexpr rapt::Bits high = File::code(0).high;
-    std::uint8_t ones[File::inputs];
-    for (std::size_t i = 0; i < File::inputs; i += 8) spread_bits(block[high.byte + i / 8], ones + i);
-    for (std::size_t i = 0; i < File::inputs; ++i) codes[i] |= static_cast<std::uint8_t>(ones[i] << high.to);
-  }
 }
+
+// The integers of a codebook plus 128.
+struct BytesOfCodebook {
+  alignas(16) std::uint8_t bytes[16];
+};
+template <class File>
+inline constexpr BytesOfCodebook bytes_of_codebook = [] {
+  BytesOfCodebook made{};
+  for (unsigned q = 0; q < 16; ++q)
+    made.bytes[q] = static_cast<std::uint8_t>(rapt::integer_of(File::codebook, q) + 128);
+  return made;
+}();
 
 // Codes of a codebook become its integers plus 128.
 template <class Codes, class File>
 RAPT_INNER inline void look_up_codes(std::uint8_t *codes, std::size_t count) {
   using words = xsimd::batch<std::uint32_t, typename simd<float>::batch::arch_type>;
-  static constexpr auto table = [] {
-    struct {
-      alignas(16) std::uint8_t bytes[16];
-    } made{};
-    for (unsigned q = 0; q < 16; ++q)
-      made.bytes[q] = static_cast<std::uint8_t>(rapt::integer_of(File::codebook, q) + 128);
-    return made;
-  }();
   for (std::size_t i = 0; i < count; i += sizeof(words)) {
     auto *const at = reinterpret_cast<std::uint32_t *>(codes + i);
-    words(Codes::look_up_bytes(table.bytes, words::load_unaligned(at))).store_unaligned(at);
+    words(Codes::look_up_bytes(bytes_of_codebook<File>.bytes, words::load_unaligned(at))).store_unaligned(at);
   }
 }
 

@@ -21,9 +21,31 @@ void with_zero_of(rapt_type type, Use &&use) {
       return use(float{});
   }
 }
-std::size_t size_of(rapt_type type) {
-  return type == RAPT_F64 ? 8 : type == RAPT_F32 ? 4 : type == RAPT_I8 ? 1 : 2;
+// Blocks of 32 numbers, in the bytes that the list below has for their type.
+struct BlockType {
+  rapt_type type;
+  std::size_t bytes;
+};
+constexpr BlockType blocks[] = {{RAPT_Q8_0, 34}, {RAPT_Q4_0, 18}, {RAPT_Q5_1, 24}, {RAPT_MXFP4, 17}};
+std::size_t block_bytes(rapt_type type) {
+  for (const BlockType &of : blocks) {
+    if (of.type == type) return of.bytes;
+  }
+  return 0;
 }
+std::size_t size_of(rapt_type type) {
+  return type == RAPT_F64 ? 8 : type == RAPT_F32 ? 4 : type == RAPT_I8 || block_bytes(type) != 0 ? 1 : 2;
+}
+// Returns the elements of a row of `dim` numbers: bytes of blocks.
+std::size_t row_of(rapt_type type, std::size_t dim) {
+  return block_bytes(type) == 0 ? dim : dim / 32 * block_bytes(type);
+}
+// Keys and values of two types, which calls dequantize.
+constexpr rapt_type dequantized[][2] = {{RAPT_Q8_0, RAPT_Q8_0},
+                                        {RAPT_Q4_0, RAPT_Q5_1},
+                                        {RAPT_F16, RAPT_Q8_0},
+                                        {RAPT_MXFP4, RAPT_BF16},
+                                        {RAPT_F32, RAPT_F16}};
 
 // Says how the constructor's `draw` chooses element types. With `plain`, all elements have type T.
 enum class Kind { plain, mixed_types, int8_or_bf16 };
@@ -37,7 +59,8 @@ class ForwardFuzz : AttentionFuzz<T> {
   using typename Base::Size;
 
  public:
-  // With mixed_types, the base-3 digits of `draw` are the types of q, of k and v, and of out. With
+  // With mixed_types, the base-3 digits of `draw` are the types of q, of k and v, and of out. From 27 on, keys and values
+  // are dequantized. With
   // int8_or_bf16 and `draw` below 18, keys and values are int8, and the digits are the types of q and out.
   // int8 has a scale per token, or per group if `draw` is at least 9. From 18 on, arithmetic is in bf16.
   explicit ForwardFuzz(FuzzInput &input, Kind kind = Kind::plain, unsigned draw = 0) : Base(input) {
@@ -45,24 +68,26 @@ class ForwardFuzz : AttentionFuzz<T> {
     q_type_ = types_of_f32[draw % 3];
     out_type_ = types_of_f32[draw / 3 % 3];
     if (kind == Kind::mixed_types) {
-      kv_type_ = types_of_f32[draw / 3 % 3];
+      kv_type_ = v_type_ = types_of_f32[draw / 3 % 3];
       out_type_ = types_of_f32[draw / 9 % 3];
       o_.arithmetic = RAPT_ARITHMETIC_F32;
+      if (draw >= 27) kv_type_ = dequantized[draw - 27][0], v_type_ = dequantized[draw - 27][1];
     } else if (draw < 18) {
-      kv_type_ = RAPT_I8;
+      kv_type_ = v_type_ = RAPT_I8;
       o_.scale_group = draw < 9 ? 0 : 32;
     } else {
-      q_type_ = kv_type_ = RAPT_BF16;
+      q_type_ = kv_type_ = v_type_ = RAPT_BF16;
       o_.arithmetic = RAPT_ARITHMETIC_BF16;
     }
     o_.q_type = q_type_;
     o_.kv_type = kv_type_;
+    if (v_type_ != kv_type_) o_.v_type = v_type_;
     o_.out_type = out_type_;
   }
 
   void run() {
     this->choose_shape(700, 140);
-    if (o_.scale_group != 0) {
+    if (o_.scale_group != 0 || dequantizes()) {
       o_.qk_dim = (o_.qk_dim + 31) / 32 * 32;
       o_.v_dim = (o_.v_dim + 31) / 32 * 32;
     }
@@ -78,11 +103,13 @@ class ForwardFuzz : AttentionFuzz<T> {
   }
 
  private:
+  bool dequantizes() const { return kv_type_ != v_type_ || block_bytes(kv_type_) != 0; }
+
   // Chooses pages, packed keys, offsets and lengths.
   void choose_sequences() {
     const unsigned kind = input_.byte() % 8;
     use_pages_ = kind == 1 || kind == 2;
-    o_.packed_keys = kind == 2 || kind == 4;
+    o_.packed_keys = !dequantizes() && (kind == 2 || kind == 4);
     if (use_pages_) o_.page_size = o_.packed_keys ? 64 : 16 * (1 + input_.byte() % 5);
     const bool use_kv_lengths = input_.one_in(3), use_q_offsets = input_.one_in(4);
     const std::size_t pages_of_all =
@@ -98,10 +125,10 @@ class ForwardFuzz : AttentionFuzz<T> {
 
   bool place() {
     const Size q = this->queries_of(o_.qk_dim), out = this->queries_of(o_.v_dim);
-    Size k = this->keys_of(o_.qk_dim);
+    Size k = this->keys_of(row_of(kv_type_, o_.qk_dim));
     if (use_pages_) k.batch = pages, k.tokens = o_.page_size;
     Size v = k;
-    v.row = o_.v_dim;
+    v.row = row_of(v_type_, o_.v_dim);
     if (o_.packed_keys) k = {k.batch, k.heads, 1, (k.tokens + 63) / 64 * 64 * o_.qk_dim};
     const bool in_place = o_.v_dim == o_.qk_dim && input_.one_in(3) && q_type_ == out_type_;
     const std::size_t lse = out.batch * out.heads * out.tokens;
@@ -116,10 +143,10 @@ class ForwardFuzz : AttentionFuzz<T> {
     unsigned char *const q_at = in_place ? put(Base::q_at, results_bytes_, sizeof(T))
                                          : put(Base::q_at, q.elements() * size_of(q_type_), size_of(q_type_));
     unsigned char *const k_at = put(Base::k_at, k.elements() * size_of(kv_type_), size_of(kv_type_));
-    unsigned char *const v_at = put(Base::v_at, v.elements() * size_of(kv_type_), size_of(kv_type_));
+    unsigned char *const v_at = put(Base::v_at, v.elements() * size_of(v_type_), size_of(v_type_));
     fill(q_at, q.elements(), q_type_);
     fill(k_at, k.elements(), kv_type_);
-    fill(v_at, v.elements(), kv_type_);
+    fill(v_at, v.elements(), v_type_);
     q_ = q_at, k_ = k_at, v_ = v_at;
     if (kv_type_ == RAPT_I8) place_kv_scales(k.elements(), v.elements());
     out_ = in_place ? q_at : put(Base::results_at, results_bytes_, sizeof(T));
@@ -136,7 +163,7 @@ class ForwardFuzz : AttentionFuzz<T> {
     return memory().place(operand, bytes, placement_, offset);
   }
   void fill(unsigned char *data, std::size_t count, rapt_type type) {
-    if (type == RAPT_I8) return input_.fill(reinterpret_cast<std::int8_t *>(data), count);
+    if (size_of(type) == 1) return input_.fill(reinterpret_cast<std::int8_t *>(data), count);
     with_zero_of(type, [&]<class E>(E) { input_.fill(reinterpret_cast<E *>(data), count); });
   }
 
@@ -279,7 +306,7 @@ class ForwardFuzz : AttentionFuzz<T> {
 
   static constexpr std::size_t pages = 4;
 
-  rapt_type q_type_ = Api<T>::type, kv_type_ = q_type_, out_type_ = q_type_;
+  rapt_type q_type_ = Api<T>::type, kv_type_ = q_type_, v_type_ = q_type_, out_type_ = q_type_;
   bool use_pages_ = false, stop_unless_failing_ = false;
   std::size_t results_bytes_ = 0, out_elements_ = 0, lse_elements_ = 0;
   typename Base::Sequences sequences_{};

@@ -46,24 +46,38 @@ AttentionEdges::Verdict AttentionEdges::change_counts() {
   return {"counts", RAPT_OK, Judges::counts};
 }
 
-// Draws types that may break a rule: f64 goes only with f64, only keys and values may be int8, and bf16
-// arithmetic needs bf16 queries, keys and values.
+// Draws types that may break a rule: f64 goes only with f64, only keys and values may be int8 or in blocks, int8 only both
+// of them, and bf16 arithmetic needs bf16 queries, keys and values.
 AttentionEdges::Verdict AttentionEdges::change_types() {
   o_ = RAPT_ATTENTION_OPTIONS_INIT;
-  o_.q_len = o_.kv_len = o_.qk_dim = 4;
+  o_.q_len = o_.kv_len = 4;
+  o_.qk_dim = random_.one_of<std::size_t>({4, 32, 64, 96, 256});
   constexpr rapt_type types[] = {RAPT_TYPE_DEFAULT, RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16, RAPT_I8};
-  o_.q_type = types[random_.below(6)];
-  o_.kv_type = types[random_.below(6)];
-  o_.out_type = types[random_.below(6)];
+  // Of the types that this function may set, and how many numbers a block has.
+  constexpr std::pair<rapt_type, std::size_t> blocks[] = {
+      {RAPT_Q8_0, 32}, {RAPT_Q5_1, 32}, {RAPT_Q6_K, 256}, {RAPT_NVFP4, 64}, {RAPT_MXFP4, 32}};
+  const auto draw = [&] {
+    return random_.one_in(4) ? blocks[random_.below(5)].first : types[random_.below(6)];
+  };
+  o_.q_type = random_.one_in(20) ? draw() : types[random_.below(6)];
+  o_.kv_type = draw();
+  if (random_.one_in(2)) o_.v_type = draw();
+  o_.out_type = random_.one_in(20) ? draw() : types[random_.below(6)];
   o_.arithmetic = static_cast<int>(random_.below(4)) - (random_.one_in(8) ? 1 : 0);
   const rapt_type q = o_.q_type == RAPT_TYPE_DEFAULT ? RAPT_F32 : o_.q_type,
                   kv = o_.kv_type == RAPT_TYPE_DEFAULT ? q : o_.kv_type,
+                  v = o_.v_type == RAPT_TYPE_DEFAULT ? kv : o_.v_type,
                   out = o_.out_type == RAPT_TYPE_DEFAULT ? q : o_.out_type;
   const bool f64 = q == RAPT_F64;
-  if (q == RAPT_I8 || out == RAPT_I8 || (kv == RAPT_F64) != f64 || (out == RAPT_F64) != f64) {
+  if (q >= RAPT_I8 || out >= RAPT_I8 || (kv == RAPT_F64) != f64 || (v == RAPT_F64) != f64 ||
+      (out == RAPT_F64) != f64 || (kv == RAPT_I8) != (v == RAPT_I8)) {
     return {"types", RAPT_BAD_TYPE, Judges::statuses};
   }
-  const bool is_bf16 = q == RAPT_BF16 && kv == RAPT_BF16;
+  for (const auto &[type, numbers] : blocks) {
+    if ((kv == type || v == type) && o_.qk_dim % numbers != 0)
+      return {"a part of a block", RAPT_BAD_DIM, Judges::statuses};
+  }
+  const bool is_bf16 = q == RAPT_BF16 && kv == RAPT_BF16 && v == RAPT_BF16;
   const bool fits = o_.arithmetic == RAPT_ARITHMETIC_DEFAULT ||
                     (o_.arithmetic == RAPT_ARITHMETIC_F32 && !f64) ||
                     (o_.arithmetic == RAPT_ARITHMETIC_BF16 && is_bf16);

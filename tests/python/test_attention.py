@@ -1,5 +1,6 @@
 import doctest
 import gc
+import re
 import sys
 import threading
 import weakref
@@ -35,6 +36,15 @@ def tensors(
     k = random.normal(size=(batch, kv_heads, kv_len, dim)).astype(dtype)
     v = random.normal(size=(batch, kv_heads, kv_len, v_dim or dim)).astype(dtype)
     return q, k, v
+
+
+def blocks_of_q8_0(random: Random, *shape: int) -> tuple[Array, Array]:
+    """Rows in blocks, and their numbers."""
+    *outer, dim = shape
+    codes = random.integers(-127, 128, size=(*outer, dim // 32, 32)).astype(np.int8)
+    scales = (0.01 + 0.01 * random.random(size=(*outer, dim // 32, 1))).astype(np.float16)
+    rows = np.concatenate([scales.view(np.uint8), codes.view(np.uint8)], axis=-1).reshape(*outer, dim // 32 * 34)
+    return rows, (codes * scales.astype(np.float32)).reshape(shape)
 
 
 def tokens_first(x: Array) -> Array:
@@ -191,6 +201,54 @@ def test_left_padding_of_pages_and_packed_keys(random: Random) -> None:
     table[0, :4] = table[1, :8] = -1  # nothing reads the pages of padding
     assert np.array_equal(rapt.attention(q, *pages, block_table=table, kv_starts=starts, causal=True), expected)
     assert np.array_equal(rapt.attention(q, k, v, kv_starts=starts, causal=True, threads=2), expected)
+
+
+def test_caches_in_blocks(random: Random, on_each_level: OnEachLevel) -> None:
+    q = random.normal(size=(2, 4, 3, 64)).astype(np.float32)
+    k, k_numbers = blocks_of_q8_0(random, 2, 2, 600, 64)
+    v, v_numbers = blocks_of_q8_0(random, 2, 2, 600, 96)
+    halves = v_numbers.astype(np.float16)
+
+    def check() -> None:
+        expected = rapt.attention(q, k_numbers, v_numbers, causal=True)
+        assert expected.shape == (2, 4, 3, 96)
+        assert np.array_equal(rapt.attention(q, k, v, k_type="Q8_0", v_type="Q8_0", causal=True), expected)
+        assert np.array_equal(rapt.attention(q, k_numbers, v, v_type="Q8_0", causal=True, threads=2), expected)
+        # A view, whose rows are not aligned.
+        spread = np.zeros((2, 2, 600, k.shape[-1] + 3), np.uint8)
+        spread[..., 1:-2] = k
+        lists = np.stack([random.permutation(600), random.permutation(600)])
+        listed = rapt.attention(q, spread[..., 1:-2], v, k_type="Q8_0", v_type="Q8_0", key_lists=lists)
+        assert np.array_equal(listed, rapt.attention(q, k_numbers, v_numbers, key_lists=lists))
+        mixed = rapt.attention(q, k, halves, k_type="Q8_0")
+        assert np.array_equal(mixed, rapt.attention(q, k_numbers, halves.astype(np.float32)))
+
+    on_each_level(check)
+
+
+def test_caches_in_blocks_that_are_refused(random: Random) -> None:
+    q, (k, numbers) = np.ones((2, 3, 64), np.float32), blocks_of_q8_0(random, 2, 5, 64)
+    for error, message, arguments in (
+        (ValueError, "k_type is 'q8_0', not one of Q8_0", {"k_type": "q8_0"}),
+        (TypeError, "k_type is 8, not one of Q8_0", {"k_type": 8}),
+        (TypeError, "k has elements of float32: blocks of Q8_0 are bytes of uint8", {"k": numbers, "k_type": "Q8_0"}),
+        (ValueError, "k has rows of 67 bytes: a block of Q8_0 has 34", {"k": k[..., 1:], "k_type": "Q8_0"}),
+        (ValueError, "v has rows of 68 bytes: a block of Q4_0 has 18", {"k_type": "Q8_0", "v_type": "Q4_0"}),
+        (ValueError, "k has the shape (2, 5, 34), not (2, 5, 68)", {"k": k[..., :34], "k_type": "Q8_0"}),
+        (ValueError, "packed_keys is set next to keys in blocks", {"k_type": "Q8_0", "packed_keys": True}),
+        (TypeError, "k has elements of uint8, which rapt lacks", {}),
+        (TypeError, "k has elements of int8 and v of float32", {"k": k.view(np.int8), "v": numbers}),
+        (ValueError, "k_scales is for keys and values of int8", {"k_type": "Q8_0", "k_scales": np.ones((2, 5))}),
+    ):
+        given: Any = {"q": q, "k": k, "v": k, "v_type": "Q8_0", **arguments}
+        if given["v"] is numbers:
+            given["v_type"] = None
+        with pytest.raises(error, match="^" + re.escape(message)):
+            attention(**given)
+    with pytest.raises(TypeError, match="there is no gradient"):
+        halves = numbers.astype(np.float16)
+        out, lse = rapt.attention(q, numbers, halves, return_lse=True)
+        rapt.attention_backward(q, numbers, halves, out, out, lse)
 
 
 def test_lists_of_keys(random: Random) -> None:

@@ -103,8 +103,9 @@ class PackedNumbers {
     if constexpr (has_bytes_of_32<File>) {
       store_bytes(Words(word ^ 0x80808080U), first);
     } else if constexpr (has_codebook) {
-      store_bytes(Words(Codes::look_up_bytes(bytes_of_codebook.bytes, Codes::low_halves(word))), first);
-      store_bytes(Words(Codes::look_up_bytes(bytes_of_codebook.bytes, Codes::high_halves(word))), 16 + first);
+      store_bytes(Words(Codes::look_up_bytes(bytes_of_codebook<File>.bytes, Codes::low_halves(word))), first);
+      store_bytes(Words(Codes::look_up_bytes(bytes_of_codebook<File>.bytes, Codes::high_halves(word))),
+                  16 + first);
     } else {
       unroll<2>([&](std::size_t i) RAPT_INNER {
         const std::size_t from = first + 2 * i;
@@ -116,16 +117,6 @@ class PackedNumbers {
       });
     }
   }
-
-  struct Bytes {
-    alignas(16) std::uint8_t bytes[16];
-  };
-  static constexpr Bytes bytes_of_codebook = [] {
-    Bytes made{};
-    for (unsigned q = 0; q < 16; ++q)
-      made.bytes[q] = static_cast<std::uint8_t>(rapt::integer_of(File::codebook, q) + 128);
-    return made;
-  }();
 
   alignas(64) float codes_[width][most_blocks * words];
   alignas(64) float scales_[most_blocks][places][width];

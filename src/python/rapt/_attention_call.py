@@ -89,6 +89,8 @@ class AttentionCall:
         # The numbers of a row; k_row and v_row are its elements in the array.
         o.kv_type, self.k_row, o.qk_dim = _cache_type(k, "k", k_type)
         o.v_type, self.v_row, o.v_dim = _cache_type(v, "v", v_type)
+        if self.packed_keys and (o.kv_type != o.v_type or k_type is not None):
+            raise ValueError("packed_keys is set next to keys in blocks, or of another type than values")
         if o.kv_type != o.v_type and not {F64, I8}.isdisjoint((o.kv_type, o.v_type)):
             raise TypeError(f"k has elements of {k.dtype.name} and v of {v.dtype.name}")
         o.out_type = q_type if out_type is None else type_choice(OUT_TYPES, "out_type", out_type)

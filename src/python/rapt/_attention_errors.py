@@ -27,7 +27,9 @@ def error(status: int, call: AttentionCall) -> Exception:
 
 
 def _names(call: AttentionCall) -> str:
-    return f"q of {call.q.dtype.name} and k and v of {call.v.dtype.name}"
+    if call.options.kv_type == call.options.v_type:
+        return f"q of {call.q.dtype.name} and k and v of {call.v.dtype.name}"
+    return f"q of {call.q.dtype.name}, k of {call.k.dtype.name} and v of {call.v.dtype.name}"
 
 
 def _type(call: AttentionCall) -> str:
