@@ -36,4 +36,4 @@ fi
 cd "$tests"
 export RAPT_LIBRARY=$library PYTHONPATH=$tests/../../src/python PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME=$folder/cache
 "$folder/bin/python" -m rapt.torch --build
-exec "$folder/bin/python" -m pytest -p no:cacheprovider -q -rs --tb=short "$@" test_torch_enable.py test_torch_ways.py
+exec "$folder/bin/python" -m pytest -p no:cacheprovider -q -rs --tb=short "$@" test_torch_enable.py test_torch_models.py test_torch_ways.py

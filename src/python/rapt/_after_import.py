@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 _waiting: dict[str, Callable[[], None]] = {}
+_watching: dict[str, Callable[[str], None]] = {}  # by what names of modules begin with
 
 
 class _Loader(importlib.abc.Loader):
@@ -25,7 +26,7 @@ class _Loader(importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         spec = module.__spec__
         if spec is not None:
-            spec.loader = self._own  # which may have more methods
+            spec.loader = module.__loader__ = self._own  # which may have more methods
         self._own.exec_module(module)
         self._then()
 
@@ -34,16 +35,30 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname not in _waiting:
+        one = _waiting.pop(fullname, None)
+        each = [then for prefix, then in _watching.items() if fullname.startswith(prefix)]
+        if one is None and not each:
             return None
-        then = _waiting.pop(fullname)
+
+        def call() -> None:
+            if one is not None:
+                one()
+            for then in each:
+                then(fullname)
+
         for finder in sys.meta_path:
             if finder is not self:
                 spec = finder.find_spec(fullname, path, target)
                 if spec is not None:
-                    spec.loader = _Loader(spec.loader, then)
+                    if spec.loader is not None:
+                        spec.loader = _Loader(spec.loader, call)
                     return spec
         return None
+
+
+def _find() -> None:
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
 
 
 def after_import(name: str, then: Callable[[], None]) -> None:
@@ -52,5 +67,14 @@ def after_import(name: str, then: Callable[[], None]) -> None:
         then()
         return
     _waiting[name] = then
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    _find()
+
+
+def after_each_import(prefix: str, then: Callable[[str], None]) -> None:
+    """Calls then(name) after the first import of each module whose name begins with `prefix`, from now on."""
+    _watching[prefix] = then
+    _find()
+
+
+def no_longer_after_each_import(prefix: str) -> None:
+    _watching.pop(prefix, None)

@@ -13,11 +13,11 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from . import _torch_cpp, _torch_packed
+from . import _torch_cpp, _torch_models, _torch_packed
 from ._torch_compile import watch_inductor
 from ._torch_exact import EXACT
 from ._torch_shapes import COMPOSITE
-from ._torch_table import TYPES, Exact, NotReplaced
+from ._torch_table import REPLACED, TYPES, Exact, NotReplaced, count_call
 
 _lock = threading.RLock()
 # Debian's PyTorch, over which types are checked, lacks what these have.
@@ -35,7 +35,6 @@ class _State:
     # Python's kernels for those in C++, which look them up once: they stay until the process ends.
     behind_cpp: Any = None
     is_cpp = False
-    replaced: dict[str, int] = {}
     uncovered: dict[str, int] = {}
     ways: tuple[bool, bool] = (True, True)
 
@@ -126,7 +125,7 @@ def _replacement(name: str, kernel: Callable[..., Any], original: Callable[..., 
                 _uncovered(name)
                 return result
             else:
-                _State.replaced[name] = _State.replaced.get(name, 0) + 1
+                count_call(name)
                 return args[0] if in_place and result is not None else result
         _uncovered(name)
         return original(*args, **kwargs)
@@ -347,6 +346,9 @@ def enable(
     torch.backends.mkldnn and the fast path of torch.backends.mha are off until disable(): LSTMs and layers of transformers are
     then made of operators that rapt has.
 
+    Functions of transformers' models that compute the gated delta rule and short causal convolutions are replaced too. The
+    manual's page on PyTorch names the models.
+
     torch.compile(backend="rapt") keeps the bits. inductor compiles loops of its own: it is named by a warning, or an
     UncoveredError. What it had compiled before enable() is not seen.
 
@@ -363,13 +365,15 @@ def enable(
         _State.depth += 1
         if _State.depth > 1:
             return
-        _State.replaced, _State.uncovered = {}, {}
+        REPLACED.clear()
+        _State.uncovered = {}
         _torch_cpp.forget_calls()
         _State.library = _torch_library.Library("aten", "IMPL")
         _State.is_cpp = _install(_State.library, with_cpp)
         _State.ways = _ways()
         _set_ways((False, False))
         watch_inductor(_inductor_compiles)
+        _torch_models.start()
 
 
 def disable() -> None:
@@ -379,6 +383,7 @@ def disable() -> None:
             return
         _State.depth -= 1
         if _State.depth == 0:
+            _torch_models.stop()
             _State.library._destroy()
             if _State.is_cpp:
                 _torch_cpp.stop()
@@ -405,7 +410,7 @@ def enabled(
 
 def report() -> Report:
     """The calls since the first enable(), by operator. disable() keeps them."""
-    replaced = dict(_State.replaced)
+    replaced = dict(REPLACED)
     for form, count in _torch_cpp.calls():
         name = form.removesuffix("_")
         if count:

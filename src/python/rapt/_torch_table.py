@@ -19,6 +19,13 @@ IN_PLACE: dict[str, str] = {}
 # Whether a call needs the kernel, by its keyword arguments, if most calls of an operator are exact as they are.
 WHEN: dict[str, Callable[[dict[str, Any]], bool]] = {}
 
+# The calls since the first enable() that rapt's kernels in Python have computed, by operator.
+REPLACED: dict[str, int] = {}
+
+
+def count_call(name: str) -> None:
+    REPLACED[name] = REPLACED.get(name, 0) + 1
+
 
 class NotReplaced(Exception):
     """A kernel leaves the call to the original. It varies there, so that strict mode refuses it."""
