@@ -78,9 +78,9 @@ def module_of(name: str) -> Any:
     return importlib.import_module(f"transformers.models.{name}.modeling_{name}")
 
 
-def made(name: str) -> Any:
+def made(name: str, **more: Any) -> Any:
     kind, config, options = MODELS[name]
-    model = getattr(T, kind)(getattr(T, config)(**{**SIZES, **options}))
+    model = getattr(T, kind)(getattr(T, config)(**{**SIZES, **options, **more}))
     with torch.no_grad():
         for of, parameter in model.named_parameters():
             numbers = torch.from_numpy(rapt.random_normal(tuple(parameter.shape), seed=zlib.crc32(of.encode())))
@@ -342,9 +342,21 @@ def test_gradients_are_those_of_the_loop(module: str, name: str) -> None:
     assert x[2].grad is not None
 
 
+def test_operators_are_as_their_schemas_say() -> None:
+    """What they change, and shapes, types and strides without memory. torch.export reads these."""
+    checks = ("test_schema", "test_faketensor")
+    with rapt.torch.enabled(strict=True):
+        for module, name in loops():
+            given = (*arguments(name, torch.bfloat16), True, f"transformers.models.{module}.modeling_{module}.{name}")
+            torch.library.opcheck(torch.ops.rapt.gated_delta_rule.default, given, test_utils=checks)
+        x, weight, state = numbers(2, 30, 40, seed=1).mT, numbers(40, 4, seed=2), numbers(2, 40, 3, seed=3)
+        for given in ((x, weight, weight[:, 0], None, True), (x[..., :1], weight, None, state, False)):
+            torch.library.opcheck(torch.ops.rapt.causal_conv1d.default, given, test_utils=checks)
+
+
 def test_compilers_and_transforms() -> None:
     """One node of a graph, and the bits of the plain program."""
-    model = made("qwen3_5")
+    model = made("qwen3_5", num_hidden_layers=2, layer_types=["linear_attention", "full_attention"])
 
     class Logits(torch.nn.Module):
         def __init__(self) -> None:
@@ -368,13 +380,18 @@ def test_compilers_and_transforms() -> None:
             exported = torch.export.export(net, (ids,))
             assert torch.equal(exported.module()(ids), plain)
             names = [str(node.target) for node in exported.graph.nodes]
-            assert names.count("rapt.gated_delta_rule.default") == names.count("rapt.causal_conv1d.default") == 2
+            assert names.count("rapt.gated_delta_rule.default") == names.count("rapt.causal_conv1d.default") == 1
             assert torch.equal(torch.func.vmap(lambda one: net(one[None])[0])(ids), plain)
-        for backend in ("eager", "rapt"):
-            torch._dynamo.reset()
-            for gradients in (False, True):
-                with torch.set_grad_enabled(gradients):
-                    assert torch.equal(torch.compile(net, backend=backend)(ids), plain), (backend, gradients)
+        torch._dynamo.reset()
+        for gradients in (False, True):
+            with torch.set_grad_enabled(gradients):
+                assert torch.equal(torch.compile(net, backend="rapt", fullgraph=True)(ids), plain), gradients
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda ids, cache: model(input_ids=ids, past_key_values=cache).logits, backend="rapt")
+        with torch.no_grad():
+            cache = T.DynamicCache(config=model.config)
+            parts = [compiled(ids[:, first:last], cache) for first, last in ((0, 7), (7, 8), (8, 9))]
+        assert torch.equal(torch.cat(parts, 1), plain)
         torch._dynamo.reset()
         one = torch.func.vmap(torch.func.grad(lambda p, of: loss(p, of[None])), in_dims=(None, 0))(parameters, ids)
         for name, expected in of_plain.items():
@@ -415,6 +432,7 @@ def test_convolutions_have_the_bits_of_conv1d(threads: int, has_bias: bool, acti
             state = x[..., :4].contiguous()
             update(x[..., 4:6], state, weight, bias, activation)  # two tokens: the model's own
             fn(x, weight, bias, "gelu")
+            fn(x.contiguous(), weight, bias, activation)  # a token's channels lie apart
             assert rapt.torch.report().replaced["causal_conv1d"] == count
 
 
@@ -469,8 +487,10 @@ def test_calls_that_stay_with_the_model() -> None:
             called(chunk, [x[0], x[1][..., :8], *x[2:]])
         with pytest.raises(RuntimeError):
             called(chunk, [*x[:5], x[5][:, :1, :3]])
+        with pytest.raises(RuntimeError):
+            called(chunk, [torch.cat([y, y[:, :, :1]], 2) for y in x[:2]] + x[2:])
         with pytest.raises(TypeError):
-            chunk(*x, 64, None, False, True, 7, 8)
+            chunk(*x[:5], 64, x[5], True, True, 7)
         with pytest.raises(TypeError):
             chunk(x[0])
         assert "gated_delta_rule" not in rapt.torch.report().replaced

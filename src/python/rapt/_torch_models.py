@@ -44,10 +44,10 @@ _lock = threading.RLock()
 
 
 def _replacement(own: Callable[..., Any], call: Callable[..., Any], key: str) -> Callable[..., Any]:
-    parameters = inspect.signature(own).parameters
-    names = tuple(parameters)
+    parameters = inspect.signature(own).parameters.values()
+    names = tuple(p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD)
     # What a later version of transformers adds, rapt does not know.
-    unknown = tuple(set(names) - set(inspect.signature(call).parameters) - {"kwargs"}) + _PACKED
+    unknown = tuple(set(names) - set(inspect.signature(call).parameters)) + _PACKED
 
     @functools.wraps(own)
     def run(*args: Any, **kwargs: Any) -> Any:
