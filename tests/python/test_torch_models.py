@@ -463,7 +463,7 @@ def test_modules_get_their_functions_back() -> None:
     assert {name: getattr(module, name) for name in own} == own
     for got, wanted in zip(called(kept, x), before):
         assert torch.equal(got, wanted)
-    with rapt.torch.enabled():  # a layer that has kept what it found
+    with rapt.torch.enabled():  # a layer of an older transformers, which has kept what it found
         for got, wanted in zip(called(kept, x), inside):
             assert torch.equal(got, wanted)
 
