@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import inspect
 import pkgutil
 import subprocess
 import sys
@@ -210,6 +211,23 @@ def test_a_prompt_has_the_same_bits_however_it_is_computed(name: str, threads: i
                     assert torch.equal(answers(model, IDS, cuts, MASK)[1:, PADDING:], alone), cuts
                 assert torch.equal(answers(model, IDS[:1], [40]), whole[:1])
             assert torch.equal(answers(model, IDS, []).detach(), whole)
+
+
+@pytest.mark.parametrize("name", ["qwen3_next", "kimi_linear"])
+def test_static_caches_and_generation(name: str) -> None:
+    """Greedy texts are those of a prompt that has them."""
+    model = made(name)
+    with rapt.torch.enabled(strict=True), torch.inference_mode():
+        whole, cache = answers(model, IDS, []), T.StaticCache(config=model.config, max_cache_len=100)
+        parts = [
+            model(input_ids=IDS[:, first:last], past_key_values=cache, use_cache=True).logits
+            for first, last in zip([0, 40, *DECODE], [40, *DECODE, TOKENS])
+        ]
+        assert torch.equal(torch.cat(parts, 1), whole)
+        model.generation_config.eos_token_id = None
+        prompt = IDS[:, :70]
+        texts = model.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=8, do_sample=False)
+        assert torch.equal(texts[:, 70:], answers(model, texts, [])[:, 69:-1].argmax(-1)) and texts.shape[1] == 78
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -474,6 +492,28 @@ def test_modules_get_their_functions_back() -> None:
         module.torch_chunk_gated_delta_rule = mine
     assert module.torch_chunk_gated_delta_rule is mine  # what another library has put there
     module.torch_chunk_gated_delta_rule = own[GATED[0]]
+
+
+def test_functions_may_be_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the package `kernels` makes them."""
+    module, x = module_of("qwen3_next"), arguments(GATED[0])
+    own = module.torch_chunk_gated_delta_rule
+
+    class Function(torch.nn.Module):
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return own(*args, **kwargs)
+
+    parameters = list(inspect.signature(own).parameters.values())
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    Function.forward.__signature__ = inspect.Signature([itself, *parameters])
+    function = Function()
+    monkeypatch.setattr(module, GATED[0], function)
+    with rapt.torch.enabled(strict=True):
+        called(module.torch_chunk_gated_delta_rule, x)
+        assert rapt.torch.report().replaced == {"gated_delta_rule": 1}
+        x[2].requires_grad_()
+        called(module.torch_chunk_gated_delta_rule, x)[0].sum().backward()
+    assert x[2].grad is not None and module.torch_chunk_gated_delta_rule is function
 
 
 def test_calls_that_stay_with_the_model() -> None:

@@ -36,7 +36,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         one = _waiting.pop(fullname, None)
-        each = [then for prefix, then in _watching.items() if fullname.startswith(prefix)]
+        each = [then for prefix, then in list(_watching.items()) if fullname.startswith(prefix)]
         if one is None and not each:
             return None
 

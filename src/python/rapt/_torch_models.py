@@ -44,12 +44,13 @@ _lock = threading.RLock()
 
 
 def _replacement(own: Callable[..., Any], call: Callable[..., Any], key: str) -> Callable[..., Any]:
-    parameters = inspect.signature(own).parameters.values()
+    # With the package `kernels`, a function is a module of PyTorch.
+    parameters = inspect.signature(getattr(own, "forward", own)).parameters.values()
     names = tuple(p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD)
     # What a later version of transformers adds, rapt does not know.
     unknown = tuple(set(names) - set(inspect.signature(call).parameters)) + _PACKED
 
-    @functools.wraps(own)
+    @functools.wraps(own, updated=())
     def run(*args: Any, **kwargs: Any) -> Any:
         # rapt's operators have no forward-mode derivatives.
         if _State.enabled and torch.autograd.forward_ad._current_level < 0 and len(args) <= len(names):
