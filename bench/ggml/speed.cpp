@@ -119,7 +119,7 @@ bool decode(llama_context *context, int first, int n) {
 
 struct Task {
   int prompt = 512, fresh = 64;
-  std::string level;
+  std::string level, cache = "f16";
 };
 
 bool measure(const Place &place, const std::string &file, int threads, const Task &task, std::FILE *out) {
@@ -131,6 +131,7 @@ bool measure(const Place &place, const std::string &file, int threads, const Tas
   pin(threads);
   Settings settings;
   settings.threads = threads;
+  settings.cache = task.cache;
   settings.cells = (task.prompt + task.fresh + 255) / 256 * 256;
   const Context context = new_context(model.get(), settings);
   if (!context) return std::fputs(take_log().c_str(), stderr), false;
@@ -206,7 +207,8 @@ int main(int argc, char **argv) {
   CLI::App app{"Tokens/s with the plugin and with ggml-cpu, in turns"};
   Place place;
   Task task;
-  std::vector<std::string> shapes = {"135M", "1B", "8B"}, weights = {"f16", "q8_0", "q4_0", "q4_1", "Q4_K_M"};
+  std::vector<std::string> shapes = {"135M", "1B", "8B"}, weights = {"f16", "q8_0", "q4_0", "q4_1", "Q4_K_M"},
+                           caches = {"f16"};
   std::vector<int> threads = {1, 2};
   std::string folder = "/tmp", commit = "unknown", host = "unknown", json_file;
   int turns = 5;
@@ -219,6 +221,7 @@ int main(int argc, char **argv) {
   app.add_option("--cpu", place.cpu, "CPU build of ggml, such as haswell; without it, the best");
   app.add_option("--shapes", shapes, "135M,1B,8B")->delimiter(',');
   app.add_option("--weights", weights, "f16,q8_0,q4_0,q4_1,Q4_K_M")->delimiter(',');
+  app.add_option("--caches", caches, "types of caches: f16,q8_0,f16/q4_0 (keys/values)")->delimiter(',');
   app.add_option("--threads", threads, "1,2")->delimiter(',');
   app.add_option("--turns", turns, "turns of each side")->check(CLI::PositiveNumber);
   app.add_option("--level", task.level, "RAPT_ISA of the plugin");
@@ -258,12 +261,12 @@ int main(int argc, char **argv) {
   fmt::print(
       "\nTokens/s, medians of {} turns: a process each, rapt's and ggml-cpu's one after the other, pinned to as many cores as\n"
       "threads. A prompt of {} tokens, then {} tokens one by one. Ratios are rapt / ggml-cpu, with the lowest and highest of the\n"
-      "turns. Flash attention, a cache of f16, random weights.\n",
+      "turns. Flash attention, random weights.\n",
       turns, task.prompt, task.fresh);
   for (const auto &name : shapes) fmt::print("{}: {}.\n", name, sizes.at(name).text);
   fmt::print(
-      "\n| model | weights | threads | prompt: rapt | ggml-cpu | ratio | decode: rapt | ggml-cpu | ratio |\n"
-      "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+      "\n| model | weights | cache | threads | prompt: rapt | ggml-cpu | ratio | decode: rapt | ggml-cpu | ratio |\n"
+      "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
 
   nlohmann::json rows = nlohmann::json::array();
   std::string memory;
@@ -280,41 +283,44 @@ int main(int argc, char **argv) {
         });
         if (!written.passed) return fmt::print(stderr, "{}: {}\n", file, written.text), 1;
       }
-      for (const int n : threads) {
-        Side ours, theirs;
-        for (int i = 0; i < turns; ++i)
-          for (Side *side : {&ours, &theirs}) {
-            Place here = place;
-            if (side == &theirs) here.plugin.clear();
-            const Outcome o = in_child([&](std::FILE *out) { return measure(here, file, n, task, out); });
-            Turn t;
-            if (!o.passed || std::sscanf(o.text.c_str(), "%lf %lf %ld %ld %ld %lf", &t.prompt, &t.decode,
-                                         &t.peak, &t.own, &t.mapped, &t.busy) != 6) {
-              if (!keep) std::filesystem::remove(file);
-              return fmt::print(stderr, "{} {}: {}\n", shape, weight, o.text), 1;
+      for (const std::string &cache : caches)
+        for (const int n : threads) {
+          task.cache = cache;
+          Side ours, theirs;
+          for (int i = 0; i < turns; ++i)
+            for (Side *side : {&ours, &theirs}) {
+              Place here = place;
+              if (side == &theirs) here.plugin.clear();
+              const Outcome o = in_child([&](std::FILE *out) { return measure(here, file, n, task, out); });
+              Turn t;
+              if (!o.passed || std::sscanf(o.text.c_str(), "%lf %lf %ld %ld %ld %lf", &t.prompt, &t.decode,
+                                           &t.peak, &t.own, &t.mapped, &t.busy) != 6) {
+                if (!keep) std::filesystem::remove(file);
+                return fmt::print(stderr, "{} {}: {}\n", shape, weight, o.text), 1;
+              }
+              least_busy = std::min(least_busy, t.busy);
+              side->turns.push_back(t);
             }
-            least_busy = std::min(least_busy, t.busy);
-            side->turns.push_back(t);
-          }
-        fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", shape, weight, n,
-                   rate(ours.median_of(&Turn::prompt)), rate(theirs.median_of(&Turn::prompt)),
-                   ratio(ours, theirs, &Turn::prompt), rate(ours.median_of(&Turn::decode)),
-                   rate(theirs.median_of(&Turn::decode)), ratio(ours, theirs, &Turn::decode));
-        std::fflush(stdout);
-        rows.push_back({{"model", shape},
-                        {"weights", weight},
-                        {"threads", n},
-                        {"file_bytes", std::filesystem::file_size(file)},
-                        {"rapt", json_of(ours)},
-                        {"ggml_cpu", json_of(theirs)}});
-        if (n != threads.front()) continue;
-        const auto megabytes = [](const Side &s) {
-          return fmt::format("{} | {} | {}", s.turns[0].peak / 1024, s.turns[0].own / 1024,
-                             s.turns[0].mapped / 1024);
-        };
-        memory += fmt::format("| {} | {} | {} | {} | {} |\n", shape, weight,
-                              std::filesystem::file_size(file) >> 20, megabytes(ours), megabytes(theirs));
-      }
+          fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", shape, weight, cache, n,
+                     rate(ours.median_of(&Turn::prompt)), rate(theirs.median_of(&Turn::prompt)),
+                     ratio(ours, theirs, &Turn::prompt), rate(ours.median_of(&Turn::decode)),
+                     rate(theirs.median_of(&Turn::decode)), ratio(ours, theirs, &Turn::decode));
+          std::fflush(stdout);
+          rows.push_back({{"model", shape},
+                          {"weights", weight},
+                          {"cache", cache},
+                          {"threads", n},
+                          {"file_bytes", std::filesystem::file_size(file)},
+                          {"rapt", json_of(ours)},
+                          {"ggml_cpu", json_of(theirs)}});
+          if (n != threads.front() || cache != caches.front()) continue;
+          const auto megabytes = [](const Side &s) {
+            return fmt::format("{} | {} | {}", s.turns[0].peak / 1024, s.turns[0].own / 1024,
+                               s.turns[0].mapped / 1024);
+          };
+          memory += fmt::format("| {} | {} | {} | {} | {} |\n", shape, weight,
+                                std::filesystem::file_size(file) >> 20, megabytes(ours), megabytes(theirs));
+        }
       if (!keep) std::filesystem::remove(file);
     }
 
