@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -133,6 +134,33 @@ def test_calls_are_counted_and_pytorch_gets_its_kernels_back() -> None:
         assert rapt.torch.report().replaced == {"mm": 1}
     assert torch.equal(torch.mm(x, x.t()), before)
     rapt.torch.disable()  # more often than enable(): nothing
+
+
+@new
+@pytest.mark.parametrize("first, second", [(None, True), (True, None), (True, False), (False, True), (False, None)])
+def test_compiled_programs_have_gradients_after_each_change(first: bool | None, second: bool | None) -> None:
+    """With kernels in C++, without them, and of PyTorch alone. Its compilers keep the way of an operator to its kernel."""
+    F = torch.nn.functional
+    x, weight = (torch.from_numpy(rapt.random_normal(shape, seed=1)) for shape in ((2, 7, 8), (8, 8)))
+    weight.requires_grad_()
+
+    def layer(x: Any) -> Any:
+        y = F.linear(x, weight, weight[0])[:, None]
+        return F.scaled_dot_product_attention(y, y, y[..., :5]).sum() + y.sin().sum()
+
+    def gradient(cpp: bool | None) -> Any:
+        torch._dynamo.reset()
+        with rapt.torch.enabled(cpp=cpp) if cpp is not None else contextlib.nullcontext():
+            return torch.autograd.grad(torch.compile(layer, backend="aot_eager")(x), weight)[0]
+
+    if first or second:
+        needs_cpp()
+    (expected,) = torch.autograd.grad(layer(x), weight)
+    for name in ("linear", "scaled_dot_product_attention"):
+        getattr(torch.ops.aten, name).default._dispatch_cache.clear()  # as in a new process
+    for cpp in (first, second, first):
+        torch.testing.assert_close(gradient(cpp), expected, rtol=1e-4, atol=1e-4)
+    torch._dynamo.reset()
 
 
 @new

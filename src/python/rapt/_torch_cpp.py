@@ -42,6 +42,8 @@ OPERATORS = (
 )
 
 
+# Those with a kernel above PyTorch's gradients.
+ABOVE = ("linear", "scaled_dot_product_attention")
 OLDEST = (2, 10)  # whose threads a library may use
 
 

@@ -297,6 +297,18 @@ def _install(library: Any, with_cpp: bool) -> bool:
     return with_cpp
 
 
+def _forget_ways() -> None:
+    """Of operators that enable() gives a kernel above the gradients, or takes it from.
+
+    PyTorch's compilers keep an operator's way to its kernel. The old one would lead past the gradients.
+    """
+    operators: Any = torch.ops  # type: ignore[attr-defined]
+    for name in {*COMPOSITE, *_torch_cpp.ABOVE}:
+        base, _, overload = name.partition(".")
+        one = getattr(getattr(operators.aten, base), overload or "default", None)
+        getattr(one, "_dispatch_cache", {}).clear()
+
+
 def _loads_cpp(cpp: bool | None) -> bool:
     if cpp is None:
         cpp = os.environ.get("RAPT_TORCH_CPP") != "0" and _torch_cpp.is_built()
@@ -370,6 +382,7 @@ def enable(
         _torch_cpp.forget_calls()
         _State.library = _torch_library.Library("aten", "IMPL")
         _State.is_cpp = _install(_State.library, with_cpp)
+        _forget_ways()
         _State.ways = _ways()
         _set_ways((False, False))
         watch_inductor(_inductor_compiles)
@@ -387,6 +400,7 @@ def disable() -> None:
             _State.library._destroy()
             if _State.is_cpp:
                 _torch_cpp.stop()
+            _forget_ways()
             _set_ways(_State.ways)
             _torch_packed.clear_packed()
             _State.library = None
