@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import inspect
+import os
 import pkgutil
 import subprocess
 import sys
@@ -581,6 +582,20 @@ def test_threads_that_enable_and_call_at_once() -> None:
     for thread in callers:
         thread.join(60)
     assert not wrong and module.torch_chunk_gated_delta_rule is own
+
+
+def test_modules_of_children() -> None:
+    """With RAPT_TORCH in the environment, and a module that is the first to import PyTorch."""
+    program = """
+import rapt._torch_children, sys
+assert "torch" not in sys.modules
+import transformers.models.qwen3_next.modeling_qwen3_next as module
+print(module.torch_chunk_gated_delta_rule.__code__.co_filename.endswith("_torch_models.py"))
+"""
+    environment = {**os.environ, "RAPT_TORCH": "1"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr
 
 
 @pytest.mark.parametrize("first", ["rapt.torch", "transformers.models.olmo_hybrid.modeling_olmo_hybrid"])

@@ -323,6 +323,9 @@ def test_children_do_as_their_parent(tmp_path: Path) -> None:
     assert run("first", "-c", imported, RAPT_TORCH="1").stdout == "{'exp': 1}\n"
     last = run("last", "-c", imported.replace("torch, rapt.torch", "rapt.torch, torch"), RAPT_TORCH="1")
     assert last.stdout == "{'exp': 1}\n", last.stderr
+    # As transformers does, before it imports PyTorch.
+    sought = "import importlib.util; print(importlib.util.find_spec('torch').loader.is_package('torch'));" + imported
+    assert run("sought", "-c", sought, RAPT_TORCH="1").stdout == "True\n{'exp': 1}\n"
     assert run("off", "-c", imported, RAPT_TORCH="0").stdout == "{}\n"
     assert "RAPT_TORCH is 'yes', not 1, strict or 0" in run("wrong", "-c", "", RAPT_TORCH="yes").stderr
 

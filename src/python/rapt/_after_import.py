@@ -14,10 +14,13 @@ _watching: dict[str, Callable[[str], None]] = {}  # by what names of modules beg
 
 
 class _Loader(importlib.abc.Loader):
-    """The module's own loader, and then the call."""
+    """The module's own loader, and then the calls. Who only looks for the module gets one, and imports nothing."""
 
-    def __init__(self, own: Any, then: Callable[[], None]) -> None:
-        self._own, self._then = own, then
+    def __init__(self, own: Any) -> None:
+        self._own = own
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         module: ModuleType | None = self._own.create_module(spec)
@@ -28,30 +31,27 @@ class _Loader(importlib.abc.Loader):
         if spec is not None:
             spec.loader = module.__loader__ = self._own  # which may have more methods
         self._own.exec_module(module)
-        self._then()
+        name = module.__name__
+        then = _waiting.pop(name, None)
+        if then is not None:
+            then()
+        for prefix, each in list(_watching.items()):
+            if name.startswith(prefix):
+                each(name)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        one = _waiting.pop(fullname, None)
-        each = [then for prefix, then in list(_watching.items()) if fullname.startswith(prefix)]
-        if one is None and not each:
+        if fullname not in _waiting and not any(fullname.startswith(prefix) for prefix in list(_watching)):
             return None
-
-        def call() -> None:
-            if one is not None:
-                one()
-            for then in each:
-                then(fullname)
-
         for finder in sys.meta_path:
             if finder is not self:
                 spec = finder.find_spec(fullname, path, target)
                 if spec is not None:
                     if spec.loader is not None:
-                        spec.loader = _Loader(spec.loader, call)
+                        spec.loader = _Loader(spec.loader)
                     return spec
         return None
 

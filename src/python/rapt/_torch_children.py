@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ._after_import import after_import
+from ._after_import import after_each_import, after_import
 
 VARIABLE = "RAPT_TORCH"
 # The values, and what they say of `strict`.
@@ -39,5 +39,7 @@ def value_for(strict: bool) -> str:
 
 if os.environ.get(VARIABLE) in _STRICT:
     after_import("torch", _enable)
+    # One of these may be the first to import PyTorch. enable() then says what becomes of it, at the end of its import.
+    after_each_import("transformers.models.", lambda name: None)
 elif os.environ.get(VARIABLE) not in (None, "", "0"):
     raise ValueError(f"{VARIABLE} is {os.environ[VARIABLE]!r}, not 1, strict or 0")
