@@ -165,11 +165,11 @@ enum rapt_status {
   RAPT_BAD_DQ_STRIDES,    /**< the strides of dq let two of its rows overlap */
   RAPT_BAD_DK_STRIDES,    /**< the strides of dk let two of its rows overlap */
   RAPT_BAD_DV_STRIDES,    /**< the strides of dv let two of its rows overlap */
-  RAPT_BAD_DBIAS,         /**< dbias without a bias, or bias_strides let two of its rows partly overlap */
-  RAPT_BAD_DSINKS,        /**< dsinks without sinks */
-  RAPT_BAD_W,             /**< w is null */
-  RAPT_BAD_X_STRIDES,     /**< a stride of x is 0 or negative */
-  RAPT_BAD_W_STRIDES,     /**< a stride of w is 0 or negative, set with packed w, or too small to unpack */
+  RAPT_BAD_DBIAS, /**< dbias without a bias, next to bias_type or slopes, or two of its rows partly overlap */
+  RAPT_BAD_DSINKS,    /**< dsinks without sinks */
+  RAPT_BAD_W,         /**< w is null */
+  RAPT_BAD_X_STRIDES, /**< a stride of x is 0 or negative */
+  RAPT_BAD_W_STRIDES, /**< a stride of w is 0 or negative, set with packed w, or too small to unpack */
   RAPT_BAD_ADD, /**< a field of add without add, add_stride smaller than a row, or add is y in lists of experts */
   RAPT_BAD_PACKED, /**< packed is null, too small, damaged, another layer's; first_output no multiple of 64 */
   RAPT_BAD_SCALE_GROUP, /**< scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
@@ -201,7 +201,7 @@ enum rapt_status {
   RAPT_BAD_MSCALE,           /**< only one of mscale and mscale_all_dim, or another scaling's */
   RAPT_BAD_EPS,              /**< eps is negative, infinite, NaN, or neither 0 nor a normal number */
   RAPT_BAD_WEIGHT, /**< weight_plus_one without a weight or for layer_norm, or weights for another bag */
-  RAPT_BAD_BIAS,   /**< bias is set for rms_norm or a gradient of weights, which have none */
+  RAPT_BAD_BIAS, /**< for rms_norm or a gradient of weights, which have none; its type or slopes without it */
   RAPT_BAD_RESIDUAL_STRIDE, /**< residual_stride is smaller than a row, or set without a residual */
   RAPT_BAD_NORM_DBIAS,      /**< dbias is set for rms_norm_backward, which has no bias */
   RAPT_BAD_ACCUMULATE,      /**< accumulate is set without dweight or dbias */
@@ -1663,7 +1663,7 @@ typedef struct rapt_attention_options {
   rapt_strides query_scale_strides; /**< of query_scales; all 0: contiguous */
   double softcap;                   /**< s = softcap * tanh(s / softcap); 0: off */
   const void *alibi_slopes;  /**< [q_heads], times j - p, the distance to the query's position; or null */
-  const void *bias;          /**< [batch][q_heads][q_len][kv_len], keys contiguous; or null */
+  const void *bias;          /**< [batch][q_heads][q_len][kv_len], keys contiguous; or null. See bias_type */
   rapt_strides bias_strides; /**< of bias; all 0: contiguous; RAPT_REPEAT broadcasts */
   const void *sinks;         /**< [q_heads], a logit that joins only the sum; or null */
 
@@ -1735,6 +1735,12 @@ typedef struct rapt_attention_options {
    * Results have the bits of a call with k and v of RAPT_F32 that rapt_dequantize_rows() made of them. Pages, lists and
    * offsets may be used, packed_keys are refused. */
   rapt_type v_type;
+
+  /* A bias of 16 bits, and a factor for each head, as masks of engines with ALiBi have. */
+  rapt_type bias_type; /**< of bias: RAPT_F16 or RAPT_BF16, not next to f64; 0: the arithmetic type */
+  /** [q_heads] of the arithmetic type, or null: what is added in head h is bias * bias_slopes[h], rounded to that type. A
+   * product of -inf excludes its key. */
+  const void *bias_slopes;
 } rapt_attention_options;
 
 /** One sequence, one head; everything else zero. */
@@ -1744,7 +1750,8 @@ typedef struct rapt_attention_options {
         0, /* shape */ 1, 1, 0, 0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, /* scores */ 0.0,   \
         NULL, {0, 0, 0}, 0.0, NULL, NULL, {0, 0, 0}, NULL, /* visibility */ 0, 0, 0, 0, 0, NULL, {0, 0, 0}, \
         /* lengths */ NULL, NULL, NULL, NULL, 0, 0, 0, /* lse */ NULL, {0, 0, 0}, /* padding */ NULL, NULL, \
-        /* lists of keys */ NULL, {0, 0, 0}, 0, NULL, {0, 0, 0}, 0, /* types */ RAPT_TYPE_DEFAULT           \
+        /* lists of keys */ NULL, {0, 0, 0}, 0, NULL, {0, 0, 0}, 0, /* types */ RAPT_TYPE_DEFAULT,          \
+        RAPT_TYPE_DEFAULT, NULL                                                                             \
   }
 
 /** Computes softmax(scale * Q.K^T) . V, with the options above. The matrix of scores is never held in memory.
@@ -1943,8 +1950,10 @@ typedef struct rapt_attention_gradients {
   rapt_strides dq_strides;   /**< of dq */
   rapt_strides dk_strides;   /**< of dk */
   rapt_strides dv_strides;   /**< of dv */
-  void *dbias;               /**< with options->bias_strides; summed where they repeat an element; or null */
-  void *dsinks;              /**< [q_heads], or null */
+  /** With options->bias_strides; summed where they repeat an element; or null. Not next to bias_slopes, or to a bias of 16
+   * bits. */
+  void *dbias;
+  void *dsinks; /**< [q_heads], or null */
   /** The type of dq, dk and dv. RAPT_F32 gives f32 where the inputs have 16 bits. RAPT_TYPE_DEFAULT gives
    * q_type for dq, and kv_type for dk and dv. dbias and dsinks have the arithmetic type. */
   rapt_type type;

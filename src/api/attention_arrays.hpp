@@ -110,7 +110,7 @@ class Arrays {
   struct Inputs {
     Strided q;
     // Only the first `count` are set. Clearing all of them would cost a call with one key 3 % of its time.
-    Strided others[17];
+    Strided others[18];
     std::size_t count = 0;
 
     explicit Inputs(const Strided &queries) : q(queries) {}
@@ -135,6 +135,7 @@ class Arrays {
       if (data) in.add({data, count * size, 1});
     };
     add_array(o_.alibi_slopes, o_.q_heads, number_size_);
+    add_array(o_.bias_slopes, o_.q_heads, number_size_);
     add_array(o_.sinks, o_.q_heads, number_size_);
     add_array(o_.kv_lengths, o_.batch, sizeof(std::int32_t));
     add_array(o_.kv_starts, o_.batch, sizeof(std::int32_t));
@@ -188,7 +189,7 @@ class Arrays {
     const auto add_columns = [&](const void *data, const rapt_strides &strides, std::size_t size) {
       if (data) in.add({data, strides, rows_with_keys_, o_.q_heads, columns_, columns_of_last_, size});
     };
-    add_columns(o_.bias, o_.bias_strides, number_size_);
+    add_columns(o_.bias, o_.bias_strides, size_of(o_.bias_type));
     add_columns(o_.mask, o_.mask_strides, 1);
     const auto add_lists = [&](const std::int32_t *data, const rapt_strides &strides, std::size_t row) {
       if (data) in.add({data, strides, lists_, o_.kv_heads, row, row, sizeof(std::int32_t)});

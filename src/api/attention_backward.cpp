@@ -25,7 +25,9 @@ rapt_status read_gradients(const rapt_attention_gradients *given, const rapt_att
   if (o.packed_keys) return RAPT_BAD_PACKED_KEYS;
   if (o.block_table) return RAPT_BAD_BLOCK_TABLE;
   if (o.key_lists) return RAPT_BAD_KEY_LISTS;
-  if (gradients.dbias && !o.bias) return RAPT_BAD_DBIAS;
+  const bool has_own_bias =
+      o.bias && o.bias_type == (o.q_type == RAPT_F64 ? RAPT_F64 : RAPT_F32) && !o.bias_slopes;
+  if (gradients.dbias && !has_own_bias) return RAPT_BAD_DBIAS;
   if (gradients.dsinks && !o.sinks) return RAPT_BAD_DSINKS;
   return RAPT_OK;
 }

@@ -85,6 +85,18 @@ inline rapt_status resolve_types(rapt_attention_options &o) {
   return check_kv_scales(o);
 }
 
+inline rapt_status resolve_bias_type(rapt_attention_options &o) {
+  int type;  // see resolve_types()
+  std::memcpy(&type, &o.bias_type, sizeof type);
+  const rapt_type number = o.q_type == RAPT_F64 ? RAPT_F64 : RAPT_F32;
+  if (type != RAPT_TYPE_DEFAULT && type != number &&
+      (number == RAPT_F64 || (type != RAPT_F16 && type != RAPT_BF16)))
+    return RAPT_BAD_TYPE;
+  if (!o.bias && (type != RAPT_TYPE_DEFAULT || o.bias_slopes)) return RAPT_BAD_BIAS;
+  if (type == RAPT_TYPE_DEFAULT) o.bias_type = number;
+  return RAPT_OK;
+}
+
 inline rapt_status resolve_scores(rapt_attention_options &o) {
   const double default_scale = 1 / std::sqrt(static_cast<double>(o.qk_dim));
   const auto check = o.q_type == RAPT_F64 ? check_scores<double> : check_scores<float>;
@@ -160,6 +172,7 @@ inline rapt_status resolve(const rapt_attention_options *given, rapt_attention_o
   rapt_status status = read_options(given, o);
   if (status == RAPT_OK) status = resolve_shape(o);
   if (status == RAPT_OK) status = resolve_types(o);
+  if (status == RAPT_OK) status = resolve_bias_type(o);
   if (status == RAPT_OK) status = resolve_scores(o);
   if (status == RAPT_OK) status = check_causal(o.causal, o.causal_offset);
   if (status == RAPT_OK) status = resolve_pages(o);

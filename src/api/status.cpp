@@ -143,8 +143,8 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_DV_STRIDES:
       return "gradients->dv_strides let two rows of dv overlap";
     case RAPT_BAD_DBIAS:
-      return "gradients->dbias is set without options->bias, or options->bias_strides let two of its "
-             "rows partly overlap";
+      return "gradients->dbias is set without options->bias, or next to bias_slopes or a bias_type of 16 bits, or "
+             "options->bias_strides let two of its rows partly overlap";
     case RAPT_BAD_DSINKS:
       return "gradients->dsinks is set without options->sinks";
     case RAPT_BAD_W:
@@ -231,7 +231,7 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_WEIGHT:
       return "weight_plus_one is set without a weight, or for layer_norm, or weights for another bag than RAPT_BAG_SUM";
     case RAPT_BAD_BIAS:
-      return "bias is set for rms_norm or RAPT_CONVOLUTION_DW, which have none";
+      return "bias is set for rms_norm or RAPT_CONVOLUTION_DW, which have none, or bias_type or bias_slopes without it";
     case RAPT_BAD_RESIDUAL_STRIDE:
       return "residual_stride is smaller than a row, or set without a residual";
     case RAPT_BAD_NORM_DBIAS:

@@ -7,6 +7,7 @@
 
 #include "call/attention_call.hpp"
 #include "call/attention_workspace.hpp"
+#include "call/element.hpp"
 #include "call/packed_keys.hpp"
 #include "contract/attention.hpp"
 
@@ -230,10 +231,25 @@ class AttentionTile {
   const rapt_strides &k_scale_strides() const { return call_.k_scale_strides; }
   const rapt_strides &v_scale_strides() const { return call_.v_scale_strides; }
 
-  // Returns the bias of a row from key 0 on, or null without a bias.
+  // Returns the bias of a row from key 0 on, whose elements have the type bias_type; null without a bias.
+  const char *bias(Row row) const {
+    if (!o_.bias) return nullptr;
+    const std::ptrdiff_t first = own_token(o_.bias_strides, row) + static_cast<std::ptrdiff_t>(start_);
+    return static_cast<const char *>(o_.bias) +
+           first * static_cast<std::ptrdiff_t>(rapt::size_of(o_.bias_type));
+  }
+  // Returns what multiplies the bias of a row.
   template <class A>
-  const A *bias(Row row) const {
-    return o_.bias ? static_cast<const A *>(o_.bias) + own_token(o_.bias_strides, row) + start_ : nullptr;
+  A bias_slope(Row row) const {
+    return o_.bias_slopes ? static_cast<const A *>(o_.bias_slopes)[row.q_head] : A(1);
+  }
+  // Returns what the bias adds to a score. There must be one.
+  template <class A>
+  A bias_at(Row row, std::size_t key) const {
+    return rapt::with_element<A>(o_.bias_type, [&](auto element) {
+      using B = typename decltype(element)::type;
+      return rapt::widened(reinterpret_cast<const B *>(bias(row))[key]) * bias_slope<A>(row);
+    });
   }
   const std::uint8_t *mask(Row row) const {
     return o_.mask ? o_.mask + own_token(o_.mask_strides, row) + start_ : nullptr;

@@ -82,6 +82,16 @@ const float *bias_of(Engine &engine, Tensor op, std::size_t b, const Group &grou
   return bias.data();
 }
 
+// Passes a mask that holds more than 0 and -inf as it is. The queries of the group are those of its rows.
+void set_mask(rapt_attention_options &o, Tensor op, std::size_t b, const Group &group,
+              std::span<const float> slopes) {
+  const Tensor mask = op->src[3];
+  o.bias = bytes_of(mask) + b % extent(mask, 3) * mask->nb[3] + group.queries.front() * mask->nb[1];
+  o.bias_type = float_type(mask->type).value();
+  o.bias_strides = {RAPT_REPEAT, mask->ne[2] > 1 ? stride(mask, 2) : RAPT_REPEAT, stride(mask, 1)};
+  if (float_param(op, 1) != 0) o.bias_slopes = slopes.data();
+}
+
 void copy_queries(Engine &engine, const Group &group, std::size_t heads, std::size_t dim, std::byte *from,
                   std::size_t head_bytes, std::size_t query_bytes, float *dense, bool back) {
   const std::size_t rows = group.queries.size(), bytes = dim * sizeof(float);
@@ -176,6 +186,7 @@ void attention(Graph &graph, Tensor op) {
   }
   const bool is_bias =
       mask && (float_param(op, 1) != 0 || !mask_of(graph, mask)->only_excludes || mask_of_heads);
+  const std::vector<float> slopes = slopes_of(float_param(op, 1), heads);
   const std::size_t planes = float_param(op, 1) != 0 ? heads : mask ? extent(mask, 2) : 1;
 
   struct Scattered {
@@ -212,7 +223,10 @@ void attention(Graph &graph, Tensor op) {
                          static_cast<std::ptrdiff_t>(o.v_dim)};
       }
       o.q_len = group.queries.size(), o.kv_len = group.slots;
-      if (is_bias) {
+      const bool is_mask_of_all = mask && (mask->ne[2] == 1 || extent(mask, 2) == heads);
+      if (is_bias && is_mask_of_all && group.cells.empty() && group.is_run()) {
+        set_mask(o, op, b, group, slopes);
+      } else if (is_bias) {
         o.bias = bias_of(engine, op, b, group, planes);
         const std::ptrdiff_t slots = static_cast<std::ptrdiff_t>(group.slots);
         o.bias_strides = {RAPT_REPEAT, RAPT_REPEAT, slots};

@@ -26,7 +26,7 @@ double loss(std::span<const float> logits, llama_token token) {
 }
 
 // "mean tokens", in contexts of 512 tokens.
-bool measure(const Place &place, const Options &o, std::FILE *out) {
+bool measure(const Place &place, const Options &o, const std::string &cache, std::FILE *out) {
   if (!load_backends(place)) return false;
   const Model model = load_model(o.file);
   if (!model) return std::fputs(take_log().c_str(), stderr), false;
@@ -36,6 +36,7 @@ bool measure(const Place &place, const Options &o, std::FILE *out) {
   tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(o.tokens)));
   Settings settings;
   settings.threads = o.threads;
+  settings.cache = cache;
   const Context context = new_context(model.get(), settings);
   if (!context) return false;
   double sum = 0;
@@ -60,13 +61,14 @@ int main(int argc, char **argv) {
   CLI::App app{"Mean negative log-likelihood of a text, on ggml-cpu and on the plugin"};
   Options o;
   std::string lib, plugin;
-  std::vector<std::string> builds;
+  std::vector<std::string> builds, caches = {"f16"};
   app.add_option("model", o.file, "a GGUF file with a tokenizer")->required();
   app.add_option("text", o.text, "a text file")->required();
   app.add_option("--plugin", plugin, "libggml-rapt.so");
   app.add_option("--lib", lib, "folder of llama.cpp's libraries")->required();
   app.add_option("--builds", builds, "CPU builds of ggml; without it, the best that runs here")
       ->delimiter(',');
+  app.add_option("--caches", caches, "types of caches: f16,q8_0,f16/q4_0 (keys/values)")->delimiter(',');
   app.add_option("--tokens", o.tokens, "how many of the text's tokens");
   app.add_option("--threads", o.threads, "threads");
   CLI11_PARSE(app, argc, argv);
@@ -78,16 +80,18 @@ int main(int argc, char **argv) {
   }
   bool all = true;
   double first = 0;
-  const auto row = [&](const std::string &name, const Place &place) {
-    const Outcome r = in_child([&](std::FILE *out) { return measure(place, o, out); });
+  const auto row = [&](const std::string &name, const std::string &cache, const Place &place) {
+    const Outcome r = in_child([&](std::FILE *out) { return measure(place, o, cache, out); });
     all &= r.passed;
-    if (!r.passed) return fmt::print("{:<22} {}\n", name, r.text);
+    if (!r.passed) return fmt::print("{:<22} {:<12} {}\n", name, cache, r.text);
     const double mean = std::stod(r.text);
     if (first == 0) first = mean;
-    fmt::print("{:<22} {:.6f}  {:+.4f} %  {} tokens\n", name, mean, 100 * (mean / first - 1),
+    fmt::print("{:<22} {:<12} {:.6f}  {:+.4f} %  {} tokens\n", name, cache, mean, 100 * (mean / first - 1),
                r.text.substr(r.text.find(' ') + 1));
   };
-  for (const auto &b : builds) row("ggml-cpu " + b, {lib, b, ""});
-  if (!plugin.empty()) row("rapt", {lib, builds.front(), plugin});
+  for (const auto &cache : caches) {
+    for (const auto &b : builds) row("ggml-cpu " + b, cache, {lib, b, ""});
+    if (!plugin.empty()) row("rapt", cache, {lib, builds.front(), plugin});
+  }
   return all ? 0 : 1;
 }

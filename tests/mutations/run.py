@@ -4,8 +4,9 @@
 The breaks are in *.txt next to this file. All of them are compiled into one copy of the library, each behind a test of
 a global number, and a run of rapt-validate takes its number from the environment: a break costs a run, not a build.
 
-tests/run breaks the best level that has all kernels, and with --ci the first. It leaves out parts for f64 and f16, and those
-for bf16 that find nothing which the rest does not. --full has every level and part.
+tests/run breaks the best level that has all kernels. With --ci it is the first, and of the breaks a third, which is another
+each day; all are compiled. It leaves out parts for f64 and f16, and those for bf16 that find nothing which the rest does not.
+--full has every level and part.
 
 In *.txt:
   == NAME            begins a mutation; what follows are its edits
@@ -26,6 +27,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 HEADER = """#pragma once
 extern "C" const int rapt_mutation;  // which: 0 is none
@@ -353,6 +355,7 @@ def main():
     parser.add_argument(
         "--own", action="store_true", help="those that name the level or are in a file that only it has"
     )
+    parser.add_argument("--share", type=int, default=1, metavar="N", help="only every Nth, and others each day")
     parser.add_argument("--emulator", default="", help="a command that runs programs of another processor")
     parser.add_argument("--preset", default="mutations", help="of CMakePresets.json, which names the compiler")
     parser.add_argument("--cmake", default="cmake")
@@ -366,6 +369,7 @@ def main():
     complete = [
         name for _, name, has_all in rows_of_levels((options.source / "cmake/isa.cmake").read_text()) if has_all
     ]
+    today = int(time.time() // 86400)
     good = True
     for level in levels:
         # A level that inherits most kernels is judged by what it has itself.
@@ -373,7 +377,10 @@ def main():
         mutations = [
             m
             for m in every_mutation
-            if m.is_for(level) and re.search(options.only, m.name) and (m.is_own_of(level) or not own)
+            if m.is_for(level)
+            and re.search(options.only, m.name)
+            and (m.is_own_of(level) or not own)
+            and (m.number + today) % options.share == 0
         ]
         command = [*options.emulator.split(), program, "--quick", "--isa", level]
         good &= judge_level(level, mutations, wrong, command, work / f"logs-{level}", options.without)

@@ -226,6 +226,23 @@ def test_caches_in_blocks(random: Random, on_each_level: OnEachLevel) -> None:
     on_each_level(check)
 
 
+def test_bias_of_16_bits_and_slopes(random: Random, on_each_level: OnEachLevel) -> None:
+    q, k, v = tensors(random, q_len=9, kv_len=40)
+    bias = random.normal(size=(2, 1, 9, 40)).astype(np.float16)
+    bias[..., 3::5] = -np.inf
+    slopes = np.array([1, 0.5, 0.25, 0.7], np.float32)
+    products = bias.astype(np.float32) * slopes[:, None, None]
+    expected = rapt.attention(q, k, v, bias=products)
+    for threads in 1, 2:
+        given = {"bias": bias, "bias_slopes": slopes, "threads": threads}
+        assert np.array_equal(on_each_level(lambda given=given: attention(q, k, v, **given)), expected)
+    assert np.array_equal(rapt.attention(q, k, v, bias=bias), rapt.attention(q, k, v, bias=bias.astype(np.float32)))
+    with pytest.raises(ValueError, match="bias_slopes is for bias"):
+        rapt.attention(q, k, v, bias_slopes=slopes)
+    with pytest.raises(ValueError, match="bias_slopes"):
+        rapt.attention(q, k, v, bias=bias, bias_slopes=slopes[:3])
+
+
 def test_caches_in_blocks_that_are_refused(random: Random) -> None:
     q, (k, numbers) = np.ones((2, 3, 64), np.float32), blocks_of_q8_0(random, 2, 5, 64)
     for error, message, arguments in (

@@ -114,6 +114,25 @@ void make_a_row_bad(const Problem &problem, std::vector<T> &values, std::size_t 
   }
 }
 
+// Gives each head its own bias: that of all heads, times its factor.
+template <class T>
+void multiply_bias(oracle::Attention<T> &a) {
+  std::vector<T> products;
+  const oracle::Repeats shared = a.bias_repeats;
+  a.bias_repeats.head = false;
+  for (std::size_t b = 0; b < (shared.batch ? 1 : a.batch); ++b) {
+    for (std::size_t h = 0; h < a.q_heads; ++h) {
+      for (std::size_t i = 0; i < (shared.token ? 1 : a.q_len); ++i) {
+        for (std::size_t j = 0; j < a.kv_len; ++j) {
+          const T number = a.bias[a.row(shared, b, h, i) * a.kv_len + j];
+          products.push_back(static_cast<T>(number * static_cast<T>(bias_slope(h))));
+        }
+      }
+    }
+  }
+  a.bias = products;
+}
+
 template <class T>
 void make_options(const Problem &problem, oracle::Attention<T> &a) {
   Random random(problem.seed ^ 0x6f7074696f6e73u);
@@ -174,6 +193,10 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
         if (all || random.one_in(6)) a.bias[r * a.kv_len + j] = -infinity<T>;
       }
     }
+    for (T &bias : a.bias) {
+      if (wanted.half_bias) bias = static_cast<T>(F16(static_cast<double>(bias)));
+    }
+    if (wanted.bias_slopes) multiply_bias(a);
   }
   if (wanted.mask != PerRow::none) {
     a.mask_repeats = draw_repeats(wanted.mask, random);

@@ -222,6 +222,12 @@ class AttentionRun : protected TaskCalls {
     if (!a_.bias.empty()) {
       o.bias = bias_.at(b, 0, row);
       o.bias_strides = bias_.strides();
+      if (problem_.options.half_bias) {
+        o.bias = half_bias_.at(b, 0, row);
+        o.bias_strides = half_bias_.strides();
+        o.bias_type = RAPT_F16;
+      }
+      o.bias_slopes = bias_slopes_.data();
     }
     if (!a_.mask.empty() && !lists_exclude_) {
       o.mask = mask_.at(b, 0, row);
@@ -258,10 +264,10 @@ class AttentionRun : protected TaskCalls {
 
   void check_options() {
     fault_unless(k_scales_.unchanged() && v_scales_.unchanged() && query_scales_.unchanged() &&
-                     bias_.unchanged() && mask_.unchanged() && slopes_.intact() && sinks_.intact() &&
-                     kv_lengths_.intact() && q_offsets_.intact() && kv_offsets_.intact() &&
-                     block_table_.intact() && kv_starts_.intact() && q_starts_.intact() &&
-                     key_lists_.intact(),
+                     bias_.unchanged() && half_bias_.unchanged() && bias_slopes_.intact() &&
+                     mask_.unchanged() && slopes_.intact() && sinks_.intact() && kv_lengths_.intact() &&
+                     q_offsets_.intact() && kv_offsets_.intact() && block_table_.intact() &&
+                     kv_starts_.intact() && q_starts_.intact() && key_lists_.intact(),
                  "to an option's array");
   }
 
@@ -502,7 +508,7 @@ class AttentionRun : protected TaskCalls {
   void place_options() {
     const std::size_t offset = layout_.offset[1];
     query_scales_ = place_rows<A>(a_.query_scales, {}, false, offset);
-    bias_ = place_rows<A>(a_.bias, a_.bias_repeats, true, offset);
+    place_bias(offset);
     mask_ = place_rows<std::uint8_t>(a_.mask, a_.mask_repeats, true, layout_.offset[0] / 4 + offset / 8);
     slopes_.set(a_.alibi_slopes, layout_, offset);
     sinks_.set(a_.sinks, layout_, offset);
@@ -524,6 +530,26 @@ class AttentionRun : protected TaskCalls {
     };
     if (how_.q_offsets) set_offsets(q_offsets_, q_first_);
     if (how_.kv_offsets) set_offsets(kv_offsets_, kv_first_);
+  }
+
+  // Memory has what the factors of heads have not yet multiplied.
+  void place_bias(std::size_t offset) {
+    if (a_.bias.empty()) return;
+    std::vector<A> numbers = a_.bias, slopes;
+    if (problem_.options.bias_slopes) {
+      const std::size_t head = (a_.bias_repeats.token ? 1 : a_.q_len) * a_.kv_len;
+      for (std::size_t i = 0; i < numbers.size(); ++i)
+        numbers[i] = static_cast<A>(numbers[i] / static_cast<A>(bias_slope(i / head % a_.q_heads)));
+      for (std::size_t h = 0; h < a_.q_heads; ++h) slopes.push_back(static_cast<A>(bias_slope(h)));
+    }
+    bias_slopes_.set(slopes, layout_, offset);
+    if (problem_.options.half_bias) {
+      std::vector<F16> halves;
+      for (const A number : numbers) halves.push_back(F16(static_cast<double>(number)));
+      half_bias_ = place_rows<F16>(halves, a_.bias_repeats, true, offset);
+    } else {
+      bias_ = place_rows<A>(numbers, a_.bias_repeats, true, offset);
+    }
   }
 
   // A row has one value, or one per key.
@@ -554,7 +580,8 @@ class AttentionRun : protected TaskCalls {
   std::size_t pages_ = 0, cache_len_ = 0;
   Numbers query_scales_, k_scales_, v_scales_;
   test::Tensor<std::uint8_t> mask_;
-  Array<A> slopes_, sinks_;
+  test::Tensor<F16> half_bias_;
+  Array<A> slopes_, sinks_, bias_slopes_;
   Array<std::int32_t> kv_lengths_, q_offsets_, kv_offsets_, block_table_, kv_starts_, q_starts_, key_lists_;
 };
 

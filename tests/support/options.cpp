@@ -116,6 +116,8 @@ constexpr Option<AttentionOptions> of_attention[] = {
      .draw = [](const Draw &draw,
                 AttentionOptions &options) { options.bias_excludes = draw.random.one_in(2); },
      .follows = true},
+    {.word = "half_bias", .field = &AttentionOptions::half_bias, .follows = true},
+    {.word = "bias_slopes", .field = &AttentionOptions::bias_slopes, .follows = true},
     {.word = "mask",
      .field = &AttentionOptions::mask,
      .draw =

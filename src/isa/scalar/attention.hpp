@@ -136,8 +136,7 @@ class AttentionRow {
   bool visible(std::size_t key) const {
     if (key < range_.first || key >= range_.end || tile_.is_missing(key)) return false;
     if (const std::uint8_t *mask = tile_.mask(row_); mask && mask[key] == 0) return false;
-    const A *bias = tile_.bias<A>(row_);
-    return !bias || bias[key] != -std::numeric_limits<A>::infinity();
+    return !o_.bias || tile_.bias_at<A>(row_, key) != -std::numeric_limits<A>::infinity();
   }
 
   // Returns the score of key block + j. `slope` receives the derivative of the softcap at this score.
@@ -159,7 +158,7 @@ class AttentionRow {
       const auto to_block = static_cast<std::int64_t>(block) - tile_.position(row_);
       t = fused(scale_.slope, static_cast<A>(to_block) + static_cast<A>(j), t);
     }
-    if (o_.bias) t = biased(t, fused(tile_.bias<A>(row_)[key], scale_.from_natural, t));
+    if (o_.bias) t = biased(t, fused(tile_.bias_at<A>(row_, key), scale_.from_natural, t));
     return t;
   }
 

@@ -35,9 +35,12 @@ class PackedNumbers {
     for (std::size_t b = 0; b < count; ++b) blocks.make_scales(b);
     const float *code_row[width];
     for (std::size_t r = 0; r < width; ++r) code_row[r] = blocks.codes_[r];
-    for (std::size_t at = 0; at < count * words; at += width) {
-      S::each_transposed(code_row, at, [&](auto i, batch column) RAPT_INNER {
-        if (at + i < count * words) blocks.store(at + i, column, to);
+    for (std::size_t b = 0; b < count; b += blocks_of_square) {
+      unroll<squares_of_block>([&](auto square) RAPT_INNER {
+        S::each_transposed(code_row, b * words + square * width, [&](auto i, batch column) RAPT_INNER {
+          constexpr std::size_t of_square = i / words, word = square * width % words + i % words;
+          if (of_square == 0 || b + of_square < count) blocks.template store<word>(b + of_square, column, to);
+        });
       });
     }
   }
@@ -47,6 +50,8 @@ class PackedNumbers {
   using batch = typename S::batch;
   static constexpr std::size_t width = S::width, most_blocks = ScalesOfRows<File>::most_blocks;
   static constexpr std::size_t words = has_bytes_of_32<File> ? 8 : 4;  // of codes in a block
+  static constexpr std::size_t blocks_of_square = width > words ? width / words : 1,
+                               squares_of_block = words > width ? words / width : 1;
   // A code is multiplied where it lies in a word, so that its scale is divided by 2^(its lowest bit).
   static constexpr bool has_codebook = File::codebook != rapt::Codebook::none;
   static constexpr bool has_bytes = has_bytes_of_32<File> || has_codebook;
@@ -85,9 +90,10 @@ class PackedNumbers {
     return scaled;
   }
 
-  // Stores the numbers of word `at` of all rows.
-  RAPT_INNER void store(std::size_t at, batch column, float *to) const {
-    const std::size_t b = at / words, first = at % words * 4;
+  // Stores the numbers of a word of block b of all rows.
+  template <std::size_t at>
+  RAPT_INNER void store(std::size_t b, batch column, float *to) const {
+    constexpr std::size_t first = at * 4;
     float *const of_block = to + b * File::inputs * rapt::packed_dim_stride;
     const auto store_at = [&](std::size_t input, batch numbers)
                               RAPT_INNER { S::store(of_block + input * rapt::packed_dim_stride, numbers); };

@@ -125,7 +125,7 @@ class KeysInLanes {
   bool is_visible(std::size_t r, std::size_t key) const {
     if (key < rows_.first[r] || key >= rows_.end[r] || tile_.is_missing(key)) return false;
     if (o_.mask && tile_.mask(rows_.of[r])[key] == 0) return false;
-    return !o_.bias || tile_.bias<A>(rows_.of[r])[key] != -std::numeric_limits<A>::infinity();
+    return !o_.bias || tile_.bias_at<A>(rows_.of[r], key) != -std::numeric_limits<A>::infinity();
   }
 
   // Turns a row's dot products with a block into scores, and returns the largest. Excluded keys, and lanes
@@ -134,7 +134,8 @@ class KeysInLanes {
     const std::size_t first = now.first;
     const batch minus_infinity(-std::numeric_limits<A>::infinity());
     A *const row = now.scores + r * block;
-    const A *bias = o_.bias ? tile_.bias<A>(rows_.of[r]) + first : nullptr;
+    const char *const bias = tile_.bias(rows_.of[r]);
+    const batch bias_slope(tile_.bias_slope<A>(rows_.of[r]));
     const std::uint8_t *mask = o_.mask ? tile_.mask(rows_.of[r]) + first : nullptr;
     std::uint8_t exist[block];
     if (now.missing != 0) [[unlikely]] {
@@ -161,12 +162,18 @@ class KeysInLanes {
       const batch index = S::load(lane_index<A>) + batch(static_cast<A>(j));
       formula.template make<true>(
           score, excluded, [&](auto) RAPT_INNER { return index; },
-          [&](auto) RAPT_INNER { return S::load_first(bias + j, count); }, mask != nullptr,
+          [&](auto) RAPT_INNER { return load_bias(bias, first + j, count) * bias_slope; }, mask != nullptr,
           [&](auto) RAPT_INNER { return S::load_flags(mask + j, count); }, [](auto, batch) {});
       S::store(row + j, score[0]);
       max = S::max_number(score[0], max);
     }
     return S::fold_max(max);
+  }
+
+  batch load_bias(const char *row, std::size_t key, std::size_t count) const {
+    return rapt::with_element<A>(o_.bias_type, [&](auto element) RAPT_INNER {
+      return S::load_first(reinterpret_cast<const typename decltype(element)::type *>(row) + key, count);
+    });
   }
 
   static A largest_of(const A *row) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "call/element.hpp"
 #include "kernels/attention/block.hpp"
 #include "kernels/attention/panels.hpp"
 #include "kernels/attention/score_formula.hpp"
@@ -27,7 +28,9 @@ class TileScores {
       : tile_(tile), o_(tile.options()), rows_(rows), scores_(scores) {
     for (std::size_t r = 0; r < rows.lanes; ++r) {
       if (o_.mask) mask_[r] = tile.mask(rows.of[r]);
-      if (o_.bias) bias_[r] = tile.bias<A>(rows.of[r]);
+      if (!o_.bias) continue;
+      bias_[r] = tile.bias(rows.of[r]);
+      bias_slope_[r] = tile.bias_slope<A>(rows.of[r]);
     }
   }
 
@@ -138,16 +141,14 @@ class TileScores {
   template <bool bounded, bool masked>
   [[gnu::noinline, gnu::flatten]] batch make_as(const Vector &of) const {
     const ScoreFormula<A> formula = formula_of(of.r, of.first);
-    const A *bias_row[S::width];
-    for (std::size_t i = 0; o_.bias && i < S::width; ++i) bias_row[i] = bias_[of.r + i] + of.first;
     const std::size_t left = tile_.kv_len() - of.first;
     batch index(static_cast<A>(of.begin)), max[together];
     for (batch &largest : max) largest = batch(-std::numeric_limits<A>::infinity());
     for (std::size_t j = of.begin / S::width * S::width; j < of.end; j += S::width) {
       Square bias;
       if (o_.bias) {
-        load_square(bias_row, j, left - j < S::width ? left - j : S::width, bias);
-        if (left > block) fetch_next(bias_row, j);
+        load_square(of.r, of.first + j, left - j < S::width ? left - j : S::width, bias);
+        if (left > block) fetch_next(of.r, of.first + j);
       }
       const std::size_t last = of.end - j < S::width ? of.end : j + S::width;
       std::size_t key = j < of.begin ? of.begin : j;
@@ -195,19 +196,27 @@ class TileScores {
     each([&](std::size_t i) RAPT_INNER { max[i] = S::max_number(score[i], max[i]); });
   }
 
-  // Prefetches the biases that are one block after those at j.
-  static void fetch_next(const A *const *row, std::size_t j) {
-    constexpr std::size_t line = 64 / sizeof(A);
-    if (j % line != 0) return;
-    for (std::size_t i = 0; i < S::width; ++i) __builtin_prefetch(row[i] + j + block + line - 1, 0, 2);
+  // Prefetches the biases that are one block after key `key`.
+  void fetch_next(std::size_t r, std::size_t key) const {
+    constexpr std::size_t line = 64;
+    const std::size_t size = rapt::size_of(o_.bias_type);
+    if (key * size % line != 0) return;
+    for (std::size_t i = 0; i < S::width; ++i)
+      __builtin_prefetch(bias_[r + i] + (key + block) * size + line - 1, 0, 2);
   }
 
-  // Loads the biases of `keys` keys at j, transposed. They go through memory, because with registers
+  // Loads what is added for `keys` keys from `key` on, transposed. It goes through memory, because with registers
   // make_as() had to be unrolled over the keys, which was 13 KB and no faster.
-  RAPT_INNER static void load_square(const A *const *row, std::size_t j, std::size_t keys, Square &square) {
+  RAPT_INNER void load_square(std::size_t r, std::size_t key, std::size_t keys, Square &square) const {
     batch v[S::width];
-    load_transposed<A>(v, row, j, keys);
-    unroll<S::width>([&](std::size_t i) RAPT_INNER { S::store(square.row[i], v[i]); });
+    rapt::with_element<A>(o_.bias_type, [&](auto element) RAPT_INNER {
+      using B = typename decltype(element)::type;
+      const B *row[S::width];
+      for (std::size_t i = 0; i < S::width; ++i) row[i] = reinterpret_cast<const B *>(bias_[r + i]) + key;
+      load_transposed<A>(v, row, 0, keys);
+    });
+    const batch slope = S::load(bias_slope_ + r);
+    unroll<S::width>([&](std::size_t i) RAPT_INNER { S::store(square.row[i], v[i] * slope); });
   }
 
   const AttentionTile &tile_;
@@ -215,7 +224,8 @@ class TileScores {
   const TileRows<A> &rows_;
   A *scores_;
   const std::uint8_t *mask_[rapt::attention_tile_rows];
-  const A *bias_[rapt::attention_tile_rows];
+  const char *bias_[rapt::attention_tile_rows];
+  alignas(64) A bias_slope_[rapt::attention_tile_rows];
   alignas(64) Word seen_[words][S::width];  // one word per row of a vector
 };
 

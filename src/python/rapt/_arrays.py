@@ -316,6 +316,17 @@ def as_numbers(x: Any, name: str, rapt_type: int) -> Array:
         return array.astype(DTYPES[rapt_type])
 
 
+def as_numbers_or_halves(x: Any, name: str, rapt_type: int) -> tuple[Array, int]:
+    """Numbers as as_numbers() has them, and 0; or f16 and bf16 as they are next to f32, and their type."""
+    array = as_array(x, name, _DLPACK_NUMBERS)
+    own = None if rapt_type != F32 or array.dtype == _UINT16 else _type_of(array.dtype)
+    if own == F16:
+        return array, own
+    if own == BF16:
+        return array.view(_UINT16), own
+    return as_numbers(x, name, rapt_type), 0
+
+
 def as_integers(x: Any, name: str) -> Array:
     """Lengths and offsets. uint16 is an integer here."""
     array = as_array(x, name, _DLPACK_INTEGERS)

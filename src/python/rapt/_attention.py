@@ -51,7 +51,8 @@ def attention(  # type: ignore[misc]
     q: Torch, k: TensorLike, v: TensorLike, *, return_lse: Literal[False] = False, out: Torch | None = None,
     threads: int | None = 1, scale: float | None = None, softcap: float | None = None,
     query_scales: TensorLike | None = None, alibi_slopes: TensorLike | None = None, sinks: TensorLike | None = None,
-    bias: TensorLike | None = None, mask: TensorLike | None = None, causal: Causal = False,
+    bias: TensorLike | None = None, bias_slopes: TensorLike | None = None, mask: TensorLike | None = None,
+    causal: Causal = False,
     causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
     window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
     kv_offsets: TensorLike | None = None, kv_starts: TensorLike | None = None, q_starts: TensorLike | None = None,
@@ -65,7 +66,8 @@ def attention(  # type: ignore[misc]
     q: Torch, k: TensorLike, v: TensorLike, *, return_lse: Literal[True], out: Torch | None = None,
     threads: int | None = 1, scale: float | None = None, softcap: float | None = None,
     query_scales: TensorLike | None = None, alibi_slopes: TensorLike | None = None, sinks: TensorLike | None = None,
-    bias: TensorLike | None = None, mask: TensorLike | None = None, causal: Causal = False,
+    bias: TensorLike | None = None, bias_slopes: TensorLike | None = None, mask: TensorLike | None = None,
+    causal: Causal = False,
     causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
     window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
     kv_offsets: TensorLike | None = None, kv_starts: TensorLike | None = None, q_starts: TensorLike | None = None,
@@ -79,7 +81,8 @@ def attention(
     q: TensorLike, k: TensorLike, v: TensorLike, *, return_lse: Literal[False] = False, out: Array | None = None,
     threads: int | None = 1, scale: float | None = None, softcap: float | None = None,
     query_scales: TensorLike | None = None, alibi_slopes: TensorLike | None = None, sinks: TensorLike | None = None,
-    bias: TensorLike | None = None, mask: TensorLike | None = None, causal: Causal = False,
+    bias: TensorLike | None = None, bias_slopes: TensorLike | None = None, mask: TensorLike | None = None,
+    causal: Causal = False,
     causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
     window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
     kv_offsets: TensorLike | None = None, kv_starts: TensorLike | None = None, q_starts: TensorLike | None = None,
@@ -93,7 +96,8 @@ def attention(
     q: TensorLike, k: TensorLike, v: TensorLike, *, return_lse: Literal[True], out: Array | None = None,
     threads: int | None = 1, scale: float | None = None, softcap: float | None = None,
     query_scales: TensorLike | None = None, alibi_slopes: TensorLike | None = None, sinks: TensorLike | None = None,
-    bias: TensorLike | None = None, mask: TensorLike | None = None, causal: Causal = False,
+    bias: TensorLike | None = None, bias_slopes: TensorLike | None = None, mask: TensorLike | None = None,
+    causal: Causal = False,
     causal_offset: int | None = None, window_left: int | None = None, window_right: int | None = None,
     window_chunk: int | None = None, kv_lengths: TensorLike | None = None, q_offsets: TensorLike | None = None,
     kv_offsets: TensorLike | None = None, kv_starts: TensorLike | None = None, q_starts: TensorLike | None = None,
@@ -119,6 +123,7 @@ def attention(
     alibi_slopes: TensorLike | None = None,
     sinks: TensorLike | None = None,
     bias: TensorLike | None = None,
+    bias_slopes: TensorLike | None = None,
     mask: TensorLike | None = None,
     causal: Causal = False,
     causal_offset: int | None = None,
@@ -178,7 +183,9 @@ def attention(
     window_chunk    w: a query sees the keys of its position's chunk of w keys, as in Llama 4: j // w == p // w. None and 0
                     are off
     mask            what broadcasts to [batch][heads][q_len][kv_len], of bool or uint8; False and 0 exclude a key
-    bias            numbers that broadcast to that shape and are added to the scores; -inf excludes a key
+    bias            numbers that broadcast to that shape and are added to the scores; -inf excludes a key. f16 and bf16 are
+                    read where they are
+    bias_slopes     [heads] numbers, which multiply the bias of each head: the slopes of ALiBi next to a mask of distances
     query_scales    numbers that broadcast to [batch][heads][q_len], a factor of each query's scores
     softcap         c: scores s become c * tanh(s / c); 0 is off
     alibi_slopes    [heads] numbers, times the distance to the query's position; they do not broadcast
@@ -211,7 +218,7 @@ def attention(
     arithmetic      "f32" (not of f64), or "bf16" where q, k and v are bf16, instead of the types' own
     out_type        "f32", "f16" or "bf16" instead of q's type, or a dtype of NumPy or PyTorch
 
-    bias, query_scales, alibi_slopes and sinks are rounded to the type of the log-sum-exp. Tokens that q_offsets give to no
+    bias, bias_slopes, query_scales, alibi_slopes and sinks are rounded to the type of the log-sum-exp. Tokens that q_offsets give to no
     sequence have zeros in the result and its log-sum-exp. An `out` of yours keeps what it has there.
 
     A TypeError is an argument of another type, f64 among other types, or a mask that is neither bool nor uint8. A
@@ -226,8 +233,8 @@ def attention(
     array([[1., 2.]])
     """
     call = _call(
-        q, k, v, scale, softcap, query_scales, alibi_slopes, sinks, bias, mask, causal, causal_offset, window_left,
-        window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, kv_starts, q_starts, block_table, key_lists,
+        q, k, v, scale, softcap, query_scales, alibi_slopes, sinks, bias, bias_slopes, mask, causal, causal_offset,
+        window_left, window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, kv_starts, q_starts, block_table, key_lists,
         key_list_lengths, queries_per_list, packed_keys, k_scales, v_scales, scale_group, k_type, v_type, arithmetic, out_type,
     )  # fmt: skip
     result = call.output(out)
@@ -273,6 +280,7 @@ def _call(
     alibi_slopes: TensorLike | None,
     sinks: TensorLike | None,
     bias: TensorLike | None,
+    bias_slopes: TensorLike | None,
     mask: TensorLike | None,
     causal: Causal,
     causal_offset: int | None,
@@ -314,7 +322,9 @@ def _call(
     call.set_scores(scale, softcap, query_scales, alibi_slopes, sinks)
     call.set_visibility(causal, causal_offset, window_left, window_right, window_chunk)
     if bias is not None:
-        call.set_bias(bias, gradient)
+        call.set_bias(bias, bias_slopes, gradient)
+    elif bias_slopes is not None:
+        raise ValueError("bias_slopes is for bias")
     if mask is not None:
         call.set_mask(mask)
     return call
@@ -478,7 +488,7 @@ def attention_backward(
     """
     wide = type_choice(_GRADIENT_TYPES, "gradient_type", gradient_type)
     call = _call(
-        q, k, v, scale, softcap, query_scales, alibi_slopes, sinks, bias, mask, causal, causal_offset, window_left,
+        q, k, v, scale, softcap, query_scales, alibi_slopes, sinks, bias, None, mask, causal, causal_offset, window_left,
         window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, kv_starts, q_starts, None, None, None, None, False,
         None, None, None, None, None, arithmetic, out_type, True,
     )  # fmt: skip

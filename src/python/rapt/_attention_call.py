@@ -18,6 +18,7 @@ from ._arrays import (
     as_integers,
     as_mask,
     as_numbers,
+    as_numbers_or_halves,
     as_output,
     broadcast,
     broadcast_rows,
@@ -377,9 +378,14 @@ class AttentionCall:
     def set_mask(self, mask: Any) -> None:
         self.options.mask, self.options.mask_strides = self._over_keys(as_mask(mask, "mask"), "mask")
 
-    def set_bias(self, bias: Any, contiguous: bool) -> None:
+    def set_bias(self, bias: Any, bias_slopes: Any, contiguous: bool) -> None:
         o = self.options
-        array = as_numbers(bias, "bias", self.number)
+        if contiguous:
+            array = as_numbers(bias, "bias", self.number)
+        else:
+            array, o.bias_type = as_numbers_or_halves(bias, "bias", self.number)
+        if bias_slopes is not None:
+            o.bias_slopes = self._per_head(bias_slopes, "bias_slopes")
         if contiguous:  # a gradient of bias has bias's strides
             if array.shape[-1:] != (o.kv_len,):
                 raise ValueError(f"bias has the shape {array.shape}: a gradient has one column per key, of {o.kv_len}")

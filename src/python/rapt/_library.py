@@ -212,6 +212,8 @@ class AttentionOptions(_Options):
         ("key_list_length_strides", Strides),
         ("cache_len", c_size_t),
         ("v_type", c_int),
+        ("bias_type", c_int),
+        ("bias_slopes", c_void_p),
     ]
 
 
