@@ -172,7 +172,7 @@ def test_attention_repeats_without_a_copy(random: Random, shape: tuple[int, ...]
     q, k, v = (np.zeros((2, 3, n, 4), np.float32) for n in (5, 7, 7))
     array = np.asarray(random.normal(size=shape), np.float32)
     call = _attention_call.AttentionCall(q, k, v, False, None, None, None, None)
-    call.set_bias(array, False)
+    call.set_bias(array, None, False)
     options = call.options
     strides = [getattr(options.bias_strides, name) for name in ("batch", "head", "token")]
     padded = (1,) * (4 - len(shape)) + shape
