@@ -139,7 +139,7 @@ TEST_CASE_TEMPLATE("strides", T, float, double) {
 TEST_CASE_TEMPLATE("options that softmax has too", T, float, double) {
   expect_scale_and_softcap<Call<T>>(all);
   expect_causality<Call<T>>(all);
-  expect_option_sizes(all, &Call<T>::options, {456 /* 0.2 */, 552}, RAPT_BAD_OPTIONS_SIZE);
+  expect_option_sizes(all, &Call<T>::options, {456 /* 0.2 */, 568}, RAPT_BAD_OPTIONS_SIZE);
 }
 
 TEST_CASE_TEMPLATE("windows of any size", T, float, double) {
