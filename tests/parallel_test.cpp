@@ -454,8 +454,13 @@ TEST_CASE("pointers set the types, and the options may not name other ones") {
   const float x = 0;
   const f16 y = {};
   float out;
+  const double z = 0;
+  CHECK(parallel_attention(&x, &x, &y, &out, &o, 1, std_threads) == RAPT_OK);
+  CHECK(parallel_attention(&x, &y, &x, &out, &o, 1, std_threads) == RAPT_OK);
+  CHECK(parallel_attention(&x, &x, &z, &out, &o, 1, std_threads) == RAPT_BAD_TYPE);
+  o.v_type = RAPT_BF16;
   CHECK(parallel_attention(&x, &x, &y, &out, &o, 1, std_threads) == RAPT_BAD_TYPE);
-  CHECK(parallel_attention(&x, &y, &x, &out, &o, 1, std_threads) == RAPT_BAD_TYPE);
+  o.v_type = RAPT_TYPE_DEFAULT;
   CHECK(parallel_attention(&x, &y, &y, &out, &o, 1, std_threads) == RAPT_OK);
   const std::uint16_t unnamed = 0;
   CHECK(parallel_attention(&x, &unnamed, &unnamed, &out, &o, 1, std_threads) == RAPT_BAD_TYPE);
