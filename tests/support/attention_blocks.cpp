@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "support/random.hpp"
 
@@ -22,6 +23,8 @@ constexpr struct {
              {FileType::q2_k, RAPT_Q2_K, 80, 45},        {FileType::q3_k, RAPT_Q3_K, 108, 128},
              {FileType::q4_k, RAPT_Q4_K, 0, 945},        {FileType::q5_k, RAPT_Q5_K, 0, 1953},
              {FileType::q6_k, RAPT_Q6_K, 208, 32 * 127}, {FileType::iq4_xs, RAPT_IQ4_XS, 0, 127 * 32}};
+
+bool is_float(rapt_type type) { return type == RAPT_F32 || type == RAPT_F16 || type == RAPT_BF16; }
 
 void put_half(std::uint8_t *at, double value) {
   const std::uint16_t bits = F16(value).bits();
@@ -64,18 +67,40 @@ void encode(std::size_t which, float *x, Random &random, std::uint8_t *block) {
   }
 }
 
-// Chooses one of the types whose blocks a row is made of.
+// Chooses a type of floats, or one of those whose blocks a row is made of.
 rapt_type type_for(std::size_t dim, std::uint64_t seed) {
-  std::vector<rapt_type> fitting;
+  std::vector<rapt_type> fitting = {RAPT_F32, RAPT_F16, RAPT_BF16};
   for (const auto &of : files) {
     if (dim % oracle::size_of_block(of.file).inputs == 0) fitting.push_back(of.type);
   }
   return fitting[seed % fitting.size()];
 }
 
+// Writes numbers as elements of 16 or 32 bits, and replaces them by what these are.
+BlockRows float_rows(std::vector<float> &numbers, std::size_t dim, rapt_type type) {
+  const std::size_t size = type == RAPT_F32 ? 4 : 2;
+  BlockRows made{oracle::FileType::none, type, dim * size, std::vector<std::uint8_t>(numbers.size() * size)};
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    std::uint8_t *const at = &made.bytes[i * size];
+    if (type == RAPT_F32) {
+      std::memcpy(at, &numbers[i], size);
+    } else if (type == RAPT_F16) {
+      const std::uint16_t bits = F16(double{numbers[i]}).bits();
+      std::memcpy(at, &bits, size);
+      numbers[i] = F16::of_bits(bits);
+    } else {
+      const std::uint16_t bits = BF16(double{numbers[i]}).bits();
+      std::memcpy(at, &bits, size);
+      numbers[i] = BF16::of_bits(bits);
+    }
+  }
+  return made;
+}
+
 }  // namespace
 
 BlockRows encode_rows(std::vector<float> &numbers, std::size_t dim, rapt_type type, std::uint64_t seed) {
+  if (is_float(type)) return float_rows(numbers, dim, type);
   const auto *const of =
       std::find_if(std::begin(files), std::end(files), [&](const auto &f) { return f.type == type; });
   const oracle::BlockSize size = oracle::size_of_block(of->file);
@@ -90,8 +115,12 @@ BlockRows encode_rows(std::vector<float> &numbers, std::size_t dim, rapt_type ty
 
 AttentionInBlocks in_blocks(oracle::Attention<float> a, std::uint64_t seed) {
   AttentionInBlocks made{std::move(a), {}, {}};
-  made.k = encode_rows(made.a.k, made.a.qk_dim, type_for(made.a.qk_dim, seed), seed);
-  made.v = encode_rows(made.a.v, made.a.v_dim, type_for(made.a.v_dim, seed / 3 + 7), seed / 3 + 7);
+  const rapt_type k_type = type_for(made.a.qk_dim, seed);
+  rapt_type v_type = type_for(made.a.v_dim, seed + 5);
+  // Floats of one type are another kernel's.
+  if (v_type == k_type && is_float(k_type)) v_type = RAPT_Q8_0;
+  made.k = encode_rows(made.a.k, made.a.qk_dim, k_type, seed);
+  made.v = encode_rows(made.a.v, made.a.v_dim, v_type, seed + 1);
   return made;
 }
 

@@ -13,19 +13,21 @@
 
 namespace rapt::test {
 
-// Rows of blocks, end to end.
+// Rows of blocks, or of floats next to them, end to end.
 struct BlockRows {
   oracle::FileType file = oracle::FileType::none;
   rapt_type type = RAPT_TYPE_DEFAULT;
   std::size_t row_bytes = 0;
   std::vector<std::uint8_t> bytes;
 
+  // Returns the bytes of an element, as strides count them.
+  std::size_t element() const { return type == RAPT_F32 ? 4 : type == RAPT_F16 || type == RAPT_BF16 ? 2 : 1; }
   const std::uint8_t *row(std::size_t r) const { return bytes.data() + r * row_bytes; }
 };
 
 // Encodes rows of `dim` numbers, and replaces the numbers by what the blocks mean. Q8_0 has the numbers, rounded. Other types
 // have any codes, and scales that give numbers of about the same size. A block with a number that is not finite has such
-// a scale.
+// a scale. Floats are rounded.
 BlockRows encode_rows(std::vector<float> &numbers, std::size_t dim, rapt_type type, std::uint64_t seed);
 
 struct AttentionInBlocks {
@@ -33,7 +35,8 @@ struct AttentionInBlocks {
   BlockRows k, v;
 };
 
-// Encodes the keys and values of `a`, whose dimensions are multiples of 32. The seed chooses their types.
+// Encodes the keys and values of `a`, whose dimensions are multiples of 32. The seed chooses their types, one of which may be
+// a float's.
 AttentionInBlocks in_blocks(oracle::Attention<float> a, std::uint64_t seed);
 
 // Returns what make_attention<InBlocks>() returns, with its blocks.

@@ -64,11 +64,13 @@ class AttentionRun : protected TaskCalls {
     if constexpr (is_uniform) {
       if (how_.fused) return fused_tensors(q, k, v, q_slot);
     }
+    Layout of_keys = layout_;
+    of_keys.offset[kv_slot] = of_keys.offset[kv_slot] / kv_unit() * kv_unit();
     made.q = Tensor(q, how_.tokens_outside, gap(q_slot), layout_, q_slot);
-    made.v = Keys(v, how_.tokens_outside, kv_gap(kv_slot, a_.v_dim), layout_, kv_slot);
+    made.v = Keys(v, how_.tokens_outside, kv_gap(kv_slot, a_.v_dim), of_keys, kv_slot);
     const bool packed = how_.packed_keys;
     if (packed) k = {k.batch, k.heads, 1, (k.tokens + 63) / 64 * 64 * a_.qk_dim};
-    made.k = Keys(k, !packed && how_.tokens_outside, kv_gap(kv_slot, a_.qk_dim), layout_, kv_slot);
+    made.k = Keys(k, !packed && how_.tokens_outside, kv_gap(kv_slot, a_.qk_dim), of_keys, kv_slot);
     if (how_.repeated_heads && k.heads == 1 && a_.q_heads > 1) {
       made.k.repeat({false, true, false});
       made.v.repeat({false, true, false});
@@ -104,7 +106,18 @@ class AttentionRun : protected TaskCalls {
   std::size_t gap(std::size_t slot) const { return static_cast<std::size_t>(layout_.gap[slot]); }
   // Returns the gap between rows, in elements. In byte tensors it is a multiple of the scale group.
   std::size_t kv_gap(std::size_t slot, std::size_t dim) const {
+    if (are_in_blocks) return gap(slot) / kv_unit() * kv_unit();
     return has_scales<KV> ? gap(slot) % 3 * a_.group_of(dim) : gap(slot);
+  }
+  // Returns the bytes of which the places of rows in blocks are multiples: floats next to them are aligned.
+  std::size_t kv_unit() const {
+    return are_in_blocks ? std::max(blocks_->k.element(), blocks_->v.element()) : 1;
+  }
+  // Returns strides in the elements of a type, of those in bytes.
+  static rapt_strides in_elements(rapt_strides strides, std::size_t size) {
+    for (std::ptrdiff_t *stride : {&strides.batch, &strides.head, &strides.token})
+      if (*stride != RAPT_REPEAT) *stride /= static_cast<std::ptrdiff_t>(size);
+    return strides;
   }
   std::size_t kv_heads() const { return how_.repeated_heads ? a_.q_heads : a_.kv_heads; }
 
@@ -202,6 +215,10 @@ class AttentionRun : protected TaskCalls {
     o.q_strides = strides(in_.q, piece);
     o.k_strides = strides(in_.k, piece);
     o.v_strides = strides(in_.v, piece);
+    if constexpr (are_in_blocks) {
+      o.k_strides = in_elements(o.k_strides, blocks_->k.element());
+      o.v_strides = in_elements(o.v_strides, blocks_->v.element());
+    }
     if (how_.packed_keys) o.k_strides.token = -77;  // ignored, because packed keys have no token stride
     if constexpr (has_scales<KV>) {
       o.k_scales = keys_at(k_scales_, piece);

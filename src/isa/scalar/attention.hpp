@@ -362,7 +362,9 @@ void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t l
 template <class E>
 void attention_dequantizing(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
                             void *workspace) {
-  attention<AnyElement>(call, first, last, workspace);
+  const auto stage = call->stage == rapt::AttentionStage::whole ? attention_whole<AnyElement>
+                                                                : attention_partial<AnyElement>;
+  stage(call, first, last, workspace);
 }
 
 template <class E>

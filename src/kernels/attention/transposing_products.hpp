@@ -139,7 +139,7 @@ class TransposingProducts {
     for (std::size_t r = 0; r < rows_.rows; r += rows_at_once_) {
       const std::size_t rows = rows_.rows - r < rows_at_once_ ? rows_.rows - r : rows_at_once_;
       unroll_while<std::size(counts)>([&](auto i) RAPT_INNER {
-        if constexpr (counts[i] <= S::rows_per_key) {
+        if constexpr (counts[i] <= (Runs::packs ? most_packed_rows : S::rows_per_key)) {
           if (rows > counts[i]) return true;
           f(r, std::integral_constant<std::size_t, counts[i]>{});
         }
