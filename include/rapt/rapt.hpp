@@ -460,8 +460,8 @@ rapt_status log_softmax_backward(Rows<const std::type_identity_t<T> > y,
 // ---- attention
 /// \defgroup cpp_attention Attention
 /// The ranges (std::vector, std::span, std::array …) set the element types. For ranges of
-/// uint16_t, and of std::byte for blocks of files, the options name the type. A call returns RAPT_BAD_TYPE if the options name another type than a
-/// range has. It returns RAPT_BAD_SIZE if a range does not cover the shape. This is checked only for
+/// uint16_t, and of std::byte for blocks of files, the options name the type. A call returns RAPT_BAD_TYPE if the options
+/// name another type than a range has. It returns RAPT_BAD_SIZE if a range does not cover the shape. This is checked only for
 /// contiguous tensors whose sequences are neither packed nor in pages nor of different lengths.
 ///
 /// ~~~

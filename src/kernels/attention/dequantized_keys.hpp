@@ -18,7 +18,7 @@
 
 namespace {
 
-// Blocks of 32 inputs are turned this many at a time.
+// Holds up to 256 inputs of a vector of rows: their codes, scales and fifth bits.
 template <class Codes, class File>
 class PackedNumbers {
  public:
