@@ -239,7 +239,7 @@ class AttentionRun : protected TaskCalls {
     if (!a_.bias.empty()) {
       o.bias = bias_.at(b, 0, row);
       o.bias_strides = bias_.strides();
-      if (problem_.options.half_bias) {
+      if (has_half_bias()) {
         o.bias = half_bias_.at(b, 0, row);
         o.bias_strides = half_bias_.strides();
         o.bias_type = RAPT_F16;
@@ -549,6 +549,8 @@ class AttentionRun : protected TaskCalls {
     if (how_.kv_offsets) set_offsets(kv_offsets_, kv_first_);
   }
 
+  // f64 has no bias of 16 bits.
+  bool has_half_bias() const { return problem_.options.half_bias && sizeof(A) == sizeof(float); }
   // Memory has what the factors of heads have not yet multiplied.
   void place_bias(std::size_t offset) {
     if (a_.bias.empty()) return;
@@ -560,7 +562,7 @@ class AttentionRun : protected TaskCalls {
       for (std::size_t h = 0; h < a_.q_heads; ++h) slopes.push_back(static_cast<A>(bias_slope(h)));
     }
     bias_slopes_.set(slopes, layout_, offset);
-    if (problem_.options.half_bias) {
+    if (has_half_bias()) {
       std::vector<F16> halves;
       for (const A number : numbers) halves.push_back(F16(static_cast<double>(number)));
       half_bias_ = place_rows<F16>(halves, a_.bias_repeats, true, offset);

@@ -94,7 +94,7 @@ struct AttentionOptions {
   double softcap = 0;
   PerRow bias = PerRow::none;
   bool bias_excludes = false;
-  bool half_bias = false;    // the bias is f16 in memory; of forward calls in f32
+  bool half_bias = false;    // the bias has numbers of f16, and in f32 is f16 in memory; of forward calls
   bool bias_slopes = false;  // each head has a factor of it; of forward calls
   PerRow mask = PerRow::none;
   bool kv_lengths = false;

@@ -14,8 +14,8 @@ constexpr const char *split = "attention attention_partial attention_merge";
 constexpr const char *in_bf16 = "attention_in_bf16";
 constexpr const char *backward = "attention_backward";
 constexpr const char *of_bytes = "attention_i8";
-constexpr const char *in_f32 =
-    "attention_f32 attention_f16 attention_bf16 attention_i8 attention_in_bf16 attention_dequantizing";
+constexpr const char *with_bias =
+    "attention attention_f16 attention_bf16 attention_i8 attention_in_bf16 attention_dequantizing";
 constexpr const char *in_blocks = "attention_dequantizing attention_partial_dequantizing";
 constexpr const char *linear = "linear";
 constexpr const char *all_linear = "linear_f32 linear_f64 linear_f16 linear_bf16 linear_in_bf16";
@@ -229,12 +229,13 @@ constexpr DirectedCase cases[] = {
     {"rows that see nothing", backward, "rows=12 n=20 causal=-3 sinks qk_dim=2 v_dim=3 seed=2 scale=0.1"},
 
     // ---- a bias of 16 bits, and factors of it
-    {"a bias of f16: few rows", in_f32,
+    {"a bias of f16: few rows", with_bias,
      "rows=3 n=90 kv_heads=3 bias=each bias_excludes half_bias qk_dim=32 v_dim=32 scale=0.1"},
-    {"a bias of f16: many rows", in_f32, "rows=40 n=150 bias=shared half_bias qk_dim=32 v_dim=32 scale=0.1"},
-    {"factors of a bias of f16: few rows", in_f32,
+    {"a bias of f16: many rows", with_bias,
+     "rows=40 n=150 bias=shared half_bias qk_dim=32 v_dim=32 scale=0.1"},
+    {"factors of a bias of f16: few rows", with_bias,
      "rows=2 n=70 kv_heads=3 group=2 bias=each half_bias bias_slopes qk_dim=32 v_dim=32 scale=0.1"},
-    {"factors of a bias of f16: many rows", in_f32,
+    {"factors of a bias of f16: many rows", with_bias,
      "rows=20 n=130 kv_heads=2 group=2 bias=each bias_excludes half_bias bias_slopes softcap=5 qk_dim=32 v_dim=32 scale=0.1"},
     {"factors of a bias: few rows", forward,
      "rows=2 n=70 kv_heads=3 bias=each bias_slopes qk_dim=3 v_dim=2 scale=0.1"},
