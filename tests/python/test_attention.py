@@ -4,6 +4,7 @@ import re
 import sys
 import threading
 import weakref
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -235,7 +236,7 @@ def test_bias_of_16_bits_and_slopes(random: Random, on_each_level: OnEachLevel) 
     expected = rapt.attention(q, k, v, bias=products)
     for threads in 1, 2:
         given = {"bias": bias, "bias_slopes": slopes, "threads": threads}
-        assert np.array_equal(on_each_level(lambda given=given: attention(q, k, v, **given)), expected)
+        assert np.array_equal(on_each_level(partial(attention, q, k, v, **given)), expected)
     assert np.array_equal(rapt.attention(q, k, v, bias=bias), rapt.attention(q, k, v, bias=bias.astype(np.float32)))
     with pytest.raises(ValueError, match="bias_slopes is for bias"):
         rapt.attention(q, k, v, bias_slopes=slopes)
@@ -245,7 +246,7 @@ def test_bias_of_16_bits_and_slopes(random: Random, on_each_level: OnEachLevel) 
 
 def test_caches_in_blocks_that_are_refused(random: Random) -> None:
     q, (k, numbers) = np.ones((2, 3, 64), np.float32), blocks_of_q8_0(random, 2, 5, 64)
-    for error, message, arguments in (
+    cases: list[tuple[type[Exception], str, dict[str, Any]]] = [
         (ValueError, "k_type is 'q8_0', not one of Q8_0", {"k_type": "q8_0"}),
         (TypeError, "k_type is 8, not one of Q8_0", {"k_type": 8}),
         (TypeError, "k has elements of float32: blocks of Q8_0 are bytes of uint8", {"k": numbers, "k_type": "Q8_0"}),
@@ -256,7 +257,8 @@ def test_caches_in_blocks_that_are_refused(random: Random) -> None:
         (TypeError, "k has elements of uint8, which rapt lacks", {}),
         (TypeError, "k has elements of int8 and v of float32", {"k": k.view(np.int8), "v": numbers}),
         (ValueError, "k_scales is for keys and values of int8", {"k_type": "Q8_0", "k_scales": np.ones((2, 5))}),
-    ):
+    ]
+    for error, message, arguments in cases:
         given: Any = {"q": q, "k": k, "v": k, "v_type": "Q8_0", **arguments}
         if given["v"] is numbers:
             given["v_type"] = None
