@@ -27,47 +27,33 @@ bool is_float(rapt_type type) {
 
 // Keys or values in memory, and their numbers.
 struct Rows {
-  rapt_type type;
-  std::size_t dim, bytes;  // of a row
-  std::vector<unsigned char> memory;
   std::vector<float> numbers;
+  BlockRows in_memory;
+  rapt_type type;
 
-  Rows(rapt_type of, std::size_t count, std::size_t elements, Random &random) : type(of), dim(elements) {
-    for (std::size_t i = 0; i < count * dim; ++i) numbers.push_back(static_cast<float>(random.gaussian()));
-    if (!is_float(type)) {
-      const BlockRows blocks = encode_rows(numbers, dim, type, random.next());
-      bytes = blocks.row_bytes;
-      memory.assign(blocks.bytes.begin(), blocks.bytes.end());
-      return;
-    }
-    const std::size_t size = type == RAPT_F32 ? 4 : 2;
-    bytes = dim * size;
-    memory.resize(count * bytes);
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      if (type == RAPT_F32) std::memcpy(&memory[i * size], &numbers[i], size);
-      if (type == RAPT_F16) put(F16(numbers[i]), i);
-      if (type == RAPT_BF16) put(BF16(numbers[i]), i);
-    }
-  }
-  template <class H>
-  void put(H half, std::size_t i) {
-    numbers[i] = half;
-    const std::uint16_t bits = half.bits();
-    std::memcpy(&memory[i * sizeof bits], &bits, sizeof bits);
+  Rows(rapt_type of, std::size_t count, std::size_t dim, Random &random)
+      : numbers(drawn(count * dim, random)),
+        in_memory(encode_rows(numbers, dim, of, random.next())),
+        type(of) {}
+  const std::vector<std::uint8_t> &bytes() const { return in_memory.bytes; }
+  static std::vector<float> drawn(std::size_t count, Random &random) {
+    std::vector<float> made;
+    for (std::size_t i = 0; i < count; ++i) made.push_back(static_cast<float>(random.gaussian()));
+    return made;
   }
   // Returns these rows with `gap` bytes after each one.
   std::vector<unsigned char> spread(std::size_t gap) const {
     std::vector<unsigned char> made;
-    for (std::size_t at = 0; at < memory.size(); at += bytes) {
-      made.insert(made.end(), memory.begin() + static_cast<std::ptrdiff_t>(at),
-                  memory.begin() + static_cast<std::ptrdiff_t>(at + bytes));
+    const std::size_t row = in_memory.row_bytes;
+    for (std::size_t at = 0; at < bytes().size(); at += row) {
+      made.insert(made.end(), bytes().begin() + static_cast<std::ptrdiff_t>(at),
+                  bytes().begin() + static_cast<std::ptrdiff_t>(at + row));
       made.insert(made.end(), gap, static_cast<unsigned char>(0xfe));
     }
     return made;
   }
   std::ptrdiff_t stride(std::size_t gap) const {
-    const std::size_t size = is_float(type) ? bytes / dim : 1;
-    return static_cast<std::ptrdiff_t>((bytes + gap) / size);
+    return static_cast<std::ptrdiff_t>((in_memory.row_bytes + gap) / in_memory.element());
   }
 };
 
@@ -211,7 +197,7 @@ TEST_CASE("sequences of blocks end to end, and values that are the keys' first d
     plain = o;
     o.kv_type = RAPT_Q4_0;
     o.k_strides = o.v_strides = {0, 0, 36};
-    CHECK(same(run(q.data(), k.memory.data(), k.memory.data(), o),
+    CHECK(same(run(q.data(), k.bytes().data(), k.bytes().data(), o),
                run(q.data(), k.numbers.data(), k.numbers.data(), plain)));
   });
 }
@@ -255,7 +241,7 @@ TEST_CASE("queries and results of 16 bits, and each way to call") {
     };
     const auto expected = of(pair.k.numbers.data(), pair.v.numbers.data(), RAPT_F32, RAPT_F32, false);
     for (const bool split : {false, true})
-      CHECK(of(pair.k.memory.data(), pair.v.memory.data(), RAPT_Q8_0, RAPT_Q5_0, split) == expected);
+      CHECK(of(pair.k.bytes().data(), pair.v.bytes().data(), RAPT_Q8_0, RAPT_Q5_0, split) == expected);
   });
 }
 
@@ -268,7 +254,7 @@ TEST_CASE("what rapt.h refuses") {
     rapt_attention_options o = pair.o;
     o.kv_type = RAPT_Q8_0;
     change(o);
-    const rapt_status got = rapt_attention(pair.q.data(), pair.k.memory.data(), pair.v.memory.data(),
+    const rapt_status got = rapt_attention(pair.q.data(), pair.k.bytes().data(), pair.v.bytes().data(),
                                            out.data(), &o, workspace.data(), workspace.size());
     if (got != RAPT_OK) CHECK(std::all_of(out.begin(), out.end(), [](float x) { return x == -77; }));
     return got;
@@ -297,7 +283,7 @@ TEST_CASE("what rapt.h refuses") {
 
   rapt_attention_options o = pair.o;
   o.kv_type = RAPT_Q8_0;
-  CHECK(rapt_attention_pack_keys(pair.k.memory.data(), 0, 0, 5, &o, workspace.data()) ==
+  CHECK(rapt_attention_pack_keys(pair.k.bytes().data(), 0, 0, 5, &o, workspace.data()) ==
         RAPT_BAD_PACKED_KEYS);
   rapt_attention_gradients g = RAPT_ATTENTION_GRADIENTS_INIT;
   std::size_t tasks = 0;
@@ -308,7 +294,7 @@ TEST_CASE("what rapt.h refuses") {
   o.kv_type = RAPT_Q8_0, o.v_type = RAPT_TYPE_DEFAULT;
   std::vector<float> both(pair.q.size() + 4 * 5 * 17, 0);
   for (const std::size_t first : {std::size_t{4 * 5 * 17}, std::size_t{4 * 5 * 17 - 1}}) {
-    CHECK(rapt_attention(pair.q.data(), both.data(), pair.v.memory.data(), both.data() + first, &o,
+    CHECK(rapt_attention(pair.q.data(), both.data(), pair.v.bytes().data(), both.data() + first, &o,
                          workspace.data(),
                          workspace.size()) == (first == 4 * 5 * 17 ? RAPT_OK : RAPT_BAD_OVERLAP));
   }

@@ -21,12 +21,11 @@ rapt_status read_gradients(const rapt_attention_gradients *given, const rapt_att
   if (!has_gradient(o.kv_type) || dequantizes(o)) return RAPT_BAD_TYPE;
   int type;  // reading an unknown number as a rapt_type would be undefined
   std::memcpy(&type, &gradients.type, sizeof type);
-  if (type != RAPT_TYPE_DEFAULT && type != (o.q_type == RAPT_F64 ? RAPT_F64 : RAPT_F32)) return RAPT_BAD_TYPE;
+  if (type != RAPT_TYPE_DEFAULT && type != number_type(o)) return RAPT_BAD_TYPE;
   if (o.packed_keys) return RAPT_BAD_PACKED_KEYS;
   if (o.block_table) return RAPT_BAD_BLOCK_TABLE;
   if (o.key_lists) return RAPT_BAD_KEY_LISTS;
-  const bool has_own_bias =
-      o.bias && o.bias_type == (o.q_type == RAPT_F64 ? RAPT_F64 : RAPT_F32) && !o.bias_slopes;
+  const bool has_own_bias = o.bias && o.bias_type == number_type(o) && !o.bias_slopes;
   if (gradients.dbias && !has_own_bias) return RAPT_BAD_DBIAS;
   if (gradients.dsinks && !o.sinks) return RAPT_BAD_DSINKS;
   return RAPT_OK;

@@ -85,10 +85,15 @@ inline rapt_status resolve_types(rapt_attention_options &o) {
   return check_kv_scales(o);
 }
 
+// Returns the type of the scores' arrays. Types must have been resolved.
+inline rapt_type number_type(const rapt_attention_options &o) {
+  return o.q_type == RAPT_F64 ? RAPT_F64 : RAPT_F32;
+}
+
 inline rapt_status resolve_bias_type(rapt_attention_options &o) {
   int type;  // see resolve_types()
   std::memcpy(&type, &o.bias_type, sizeof type);
-  const rapt_type number = o.q_type == RAPT_F64 ? RAPT_F64 : RAPT_F32;
+  const rapt_type number = number_type(o);
   if (type != RAPT_TYPE_DEFAULT && type != number &&
       (number == RAPT_F64 || (type != RAPT_F16 && type != RAPT_BF16)))
     return RAPT_BAD_TYPE;

@@ -62,9 +62,9 @@ Cells cells_of(Tensor op) {
 }
 
 // A mask that holds more than 0 and -inf, or is multiplied by slopes: numbers for each head or for all.
-const float *bias_of(Engine &engine, Tensor op, std::size_t b, const Group &group, std::size_t planes) {
+const float *bias_of(Engine &engine, Tensor op, std::size_t b, const Group &group, std::size_t planes,
+                     std::span<const float> slopes) {
   const Tensor mask = op->src[3];
-  const std::vector<float> slopes = slopes_of(float_param(op, 1), extent(op->src[0], 2));
   const std::size_t rows = group.queries.size(), slots = group.slots;
   const std::span<float> bias = engine.op_memory.take<float>(planes * rows * slots);
   engine.split(planes * rows, planes * rows * slots, [&](std::size_t first, std::size_t last) {
@@ -186,7 +186,7 @@ void attention(Graph &graph, Tensor op) {
   }
   const bool is_bias =
       mask && (float_param(op, 1) != 0 || !mask_of(graph, mask)->only_excludes || mask_of_heads);
-  const std::vector<float> slopes = slopes_of(float_param(op, 1), heads);
+  const std::vector<float> slopes = is_bias ? slopes_of(float_param(op, 1), heads) : std::vector<float>();
   const std::size_t planes = float_param(op, 1) != 0 ? heads : mask ? extent(mask, 2) : 1;
 
   struct Scattered {
@@ -227,7 +227,7 @@ void attention(Graph &graph, Tensor op) {
       if (is_bias && is_mask_of_all && group.cells.empty() && group.is_run()) {
         set_mask(o, op, b, group, slopes);
       } else if (is_bias) {
-        o.bias = bias_of(engine, op, b, group, planes);
+        o.bias = bias_of(engine, op, b, group, planes, slopes);
         const std::ptrdiff_t slots = static_cast<std::ptrdiff_t>(group.slots);
         o.bias_strides = {RAPT_REPEAT, RAPT_REPEAT, slots};
         if (planes > 1) o.bias_strides.head = rows * slots;
