@@ -196,48 +196,28 @@ def _is_taken(tensors: list[Any], state: Any, per_key: bool) -> bool:
     return state is None or state.shape == (v.shape[0], v.shape[2], q.shape[3], v.shape[3])
 
 
-def _rule_of(
-    per_key: bool, loop: str, tensors: list[Any], state: Any, keeps: bool, l2_norm: bool
-) -> tuple[Tensor, Tensor | None] | Any:
-    if not _is_taken(tensors, state, per_key):
+def _of_model(
+    per_key: bool,
+    loop: str,
+    /,
+    query: Any = None,
+    key: Any = None,
+    value: Any = None,
+    g: Any = None,
+    beta: Any = None,
+    chunk_size: Any = None,
+    initial_state: Any = None,
+    output_final_state: bool = False,
+    use_qk_l2norm_in_kernel: bool = False,
+    **_: Any,
+) -> Any:
+    """What a loop returns, [batch, tokens, heads, dim] and the state, or NotImplemented."""
+    tensors = [query, key, value, g, beta]
+    if not _is_taken(tensors, initial_state, per_key):
         return NotImplemented
-    out, after = _called(*tensors, state, bool(l2_norm), loop)
-    return out, after if keeps else None
+    out, after = _called(*tensors, initial_state, bool(use_qk_l2norm_in_kernel), loop)
+    return out, after if output_final_state else None
 
 
-def gated(
-    loop: str,
-    /,
-    query: Any = None,
-    key: Any = None,
-    value: Any = None,
-    g: Any = None,
-    beta: Any = None,
-    chunk_size: Any = None,
-    initial_state: Any = None,
-    output_final_state: bool = False,
-    use_qk_l2norm_in_kernel: bool = False,
-    **_: Any,
-) -> Any:
-    """What a loop returns, [batch, tokens, heads, dim] and the state, or NotImplemented. Decays are [batch, tokens, heads]."""
-    tensors = [query, key, value, g, beta]
-    return _rule_of(False, loop, tensors, initial_state, output_final_state, use_qk_l2norm_in_kernel)
-
-
-def gated_by_key(
-    loop: str,
-    /,
-    query: Any = None,
-    key: Any = None,
-    value: Any = None,
-    g: Any = None,
-    beta: Any = None,
-    chunk_size: Any = None,
-    initial_state: Any = None,
-    output_final_state: bool = False,
-    use_qk_l2norm_in_kernel: bool = False,
-    **_: Any,
-) -> Any:
-    """As gated(), with decays of [batch, tokens, heads, key dim]."""
-    tensors = [query, key, value, g, beta]
-    return _rule_of(True, loop, tensors, initial_state, output_final_state, use_qk_l2norm_in_kernel)
+gated = partial(_of_model, False)  # decays are [batch, tokens, heads]
+gated_by_key = partial(_of_model, True)  # decays are [batch, tokens, heads, key dim]
