@@ -1108,7 +1108,7 @@ def test_types(cache: Path, tmp_path: Path) -> None:
         "    return rapt.torch.scaled_dot_product_attention(x, x, rapt.torch.softmax(x, -1), is_causal=True)\n"
     )
     modules = [*package.glob("torch.py"), *package.glob("_torch*.py")]
-    assert len(modules) == 26
+    assert {"torch.py", "_torch_delta.py"} <= {module.name for module in modules}
     answer = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache, *modules, file, __file__],
         capture_output=True,
