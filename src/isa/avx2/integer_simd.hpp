@@ -5,8 +5,8 @@
 
 #include <bit>
 #include <cstdint>
-#include <cstring>
 
+#include "isa/avx2/byte_parts.hpp"
 #include "isa/avx2/simd.hpp"
 #include "isa/x86/integer_simd.hpp"
 
@@ -18,9 +18,7 @@ struct IntegerSimd : X86Integers<Avx2::f32> {
   static constexpr std::size_t column_vectors = rows <= 2 ? 2 : 1;
 
   static Wide widened_first(const std::int8_t *p, std::size_t k) {
-    alignas(16) std::int8_t bytes[wide] = {};
-    std::memcpy(bytes, p, k);
-    return widened(bytes);
+    return _mm256_cvtepi8_epi16(load_first_16(p, k));
   }
   static constexpr std::size_t transposed_rows = 4;
 

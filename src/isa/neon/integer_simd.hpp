@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "isa/neon/simd.hpp"
+#include "kernels/vector/first_bytes.hpp"
 
 namespace {
 
@@ -25,9 +26,7 @@ struct IntegerSimd {
   static Wide load(const std::int16_t *p) { return vld1q_s16(p); }
   static Wide widened(const std::int8_t *p) { return vmovl_s8(vld1_s8(p)); }
   static Wide widened_first(const std::int8_t *p, std::size_t k) {
-    std::int8_t bytes[wide] = {};
-    std::memcpy(bytes, p, k);
-    return widened(bytes);
+    return vmovl_s8(vcreate_s8(first_bytes(p, k).low));
   }
   static Sums add_products(Sums s, Wide a, Wide b) {
     return vmlal_high_s16(vmlal_s16(s, vget_low_s16(a), vget_low_s16(b)), a, b);
