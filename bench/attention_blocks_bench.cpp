@@ -1,5 +1,4 @@
 // Benchmarks attention over keys and values in blocks of files. Peers have those of Q8_0.
-#include <fmt/format.h>
 
 #include <cmath>
 #include <cstring>
@@ -102,11 +101,10 @@ void add_part(Kernel<Part> kernel, bool is_whole) {
     }
     if (!is_whole) continue;
     add("prefill:d" + std::to_string(dim) + ":t1024", prompt_shape(1, 1, 1024, dim, dim, false), q8_0);
-    for (const std::size_t queries : suite.sizes({2, 8, 16}, {})) {
-      AttentionShape shape = token_shape(8, 8, 4096, dim, dim);
-      shape.q_len = queries;
-      add(fmt::format("decode:8x8:d{}:q{}:k4096", dim, queries), shape, q8_0);
-    }
+  }
+  if (!is_whole || suite.plan().quick) return;
+  for (const AttentionShape &shape : compared_shapes(block_elements)) {
+    for (const BlockType &of : {q8_0, block_types[1]}) add(decode_size(shape), shape, of);
   }
 }
 

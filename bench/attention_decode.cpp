@@ -15,6 +15,12 @@ AttentionShape one_token(std::size_t q_heads, std::size_t dim, std::size_t keys)
   return token_shape(q_heads, 8, keys, dim, dim);
 }
 
+AttentionShape few_tokens(std::size_t q_heads, std::size_t tokens) {
+  AttentionShape shape = one_token(q_heads, 128, 4096);
+  shape.q_len = tokens;
+  return shape;
+}
+
 // Adds a call with packed keys. The packing is not timed.
 template <class T>
 void add_packed(Kernel<Attention<T>> &kernel, const AttentionShape &shape) {
@@ -39,9 +45,8 @@ void add_packed(Kernel<Attention<T>> &kernel, const AttentionShape &shape) {
 // Adds a call with a few tokens after a context, as in speculative decoding and chunked prefill.
 template <class T>
 void add_few_tokens(Kernel<Attention<T>> &kernel, std::size_t q_heads, std::size_t tokens) {
-  AttentionShape shape = one_token(q_heads, 128, 4096);
-  shape.q_len = tokens;
-  add_attention(kernel, fmt::format("decode:{}x8:d128:q{}:k4096", q_heads, tokens), shape);
+  const AttentionShape shape = few_tokens(q_heads, tokens);
+  add_attention(kernel, decode_size(shape), shape);
 }
 
 // Returns the page numbers 0 to count - 1 in random order, like a block table after long use.
@@ -90,16 +95,26 @@ void add_listed(Kernel<Attention<T>> &kernel, const AttentionShape &shape, std::
       buffers.attention(options);
     };
   };
-  const std::string size = decode_size(shape) + (shape.q_len > 1 ? fmt::format(":q{}", shape.q_len) : "");
-  kernel.add(size + ":list" + std::to_string(run), attention_work(shape, sizeof(T)), make, By::rapt_alone);
+  kernel.add(decode_size(shape) + ":list" + std::to_string(run), attention_work(shape, sizeof(T)), make,
+             By::rapt_alone);
 }
 
 }  // namespace
 
 std::string decode_size(const AttentionShape &shape) {
   const std::string v_dim = shape.v_dim == shape.qk_dim ? "" : fmt::format("v{}", shape.v_dim);
-  return fmt::format("decode:{}x{}:d{}{}:k{}", shape.q_heads, shape.kv_heads, shape.qk_dim, v_dim,
+  const std::string queries = shape.q_len == 1 ? "" : fmt::format("q{}:", shape.q_len);
+  return fmt::format("decode:{}x{}:d{}{}:{}k{}", shape.q_heads, shape.kv_heads, shape.qk_dim, v_dim, queries,
                      shape.kv_len);
+}
+
+std::vector<AttentionShape> compared_shapes(std::size_t multiple) {
+  std::vector<AttentionShape> shapes;
+  for (const std::size_t tokens : Sizes{2, 4, 8, 16, 32, 64}) shapes.push_back(few_tokens(8, tokens));
+  for (const std::size_t dim : Sizes{72, 80, 88, 96, 112}) {
+    if (dim % multiple == 0) shapes.push_back(one_token(8, dim, 4096));
+  }
+  return shapes;
 }
 
 template <class T>
@@ -144,9 +159,8 @@ void add_attention_decode(Kernel<Attention<T>> &kernel) {
       }
     }
   }
-  for (const std::size_t tokens : Sizes{4, 8, 9, 12, 16, 17, 32, 33, 64, 128}) {
-    add_few_tokens(kernel, 8, tokens);
-  }
+  for (const AttentionShape &shape : compared_shapes(1)) add(shape);
+  for (const std::size_t tokens : Sizes{9, 12, 17, 33, 128}) add_few_tokens(kernel, 8, tokens);
   for (const std::size_t tokens : Sizes{2, 3, 4, 5, 8, 16, 32, 128}) add_few_tokens(kernel, 32, tokens);
   for (const std::size_t keys : Sizes{512, 4096, 32768}) {
     add(token_shape(32, 1, keys, 128, 128));

@@ -1,6 +1,5 @@
 // Benchmarks attention over int8 keys and values with scales. Peers have one scale per 32 elements, so they
 // are compared only with rapt's groups of 32.
-#include <fmt/format.h>
 
 #include <cmath>
 #include <cstdint>
@@ -126,17 +125,15 @@ void add_part(Kernel<Part> kernel, bool is_whole) {
       }
     }
     if (!is_whole) continue;
-    AttentionShape shape = prompt_shape(1, 1, 1024, dim, dim, false);
+    const AttentionShape shape = prompt_shape(1, 1, 1024, dim, dim, false);
     const std::string prefill = "prefill:d" + std::to_string(dim) + ":t1024";
     add(prefill, shape);
     add_groups(prefill, shape);
-    for (const std::size_t queries : suite.sizes({2, 8, 16}, {})) {
-      shape = token_shape(8, 8, 4096, dim, dim);
-      shape.q_len = queries;
-      const std::string size = fmt::format("decode:8x8:d{}:q{}:k4096", dim, queries);
-      add(size, shape);
-      add_groups(size, shape);
-    }
+  }
+  if (!is_whole || suite.plan().quick) return;
+  for (const AttentionShape &shape : compared_shapes(1)) {
+    add(decode_size(shape), shape);
+    if (shape.qk_dim % 64 == 0) add_groups(decode_size(shape), shape);
   }
 }
 

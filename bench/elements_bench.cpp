@@ -211,6 +211,9 @@ void add_attention_part(Kernel<Part> kernel, rapt_type type, Narrow narrow, bool
       const AttentionShape shape = prompt_shape(1, 1, 1024, dim, dim, false);
       add("prefill:d" + std::to_string(dim) + ":t1024", shape);
     }
+    if (!suite.plan().quick) {
+      for (const AttentionShape &shape : compared_shapes(1)) add(decode_size(shape), shape);
+    }
   }
   for (const std::size_t q_heads : suite.sizes({8, 32}, {8})) {
     for (const std::size_t keys : suite.sizes({512, 4096, 32768}, {512, 4096})) {
