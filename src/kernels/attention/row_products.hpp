@@ -118,12 +118,18 @@ class LastKeyRows {
 };
 
 // Copies the last `left` elements of a vector of rows to a square, and fills it up with 0. `row` becomes the rows
-// of the square.
+// of the square. Whole words are one load, because memcpy of a variable length is a call.
 template <class E, std::size_t width, std::size_t elements>
-[[gnu::noinline]] void fill_square(const E *(&row)[width], std::size_t left, E (&square)[width][elements]) {
-  std::memset(square, 0, sizeof square);
+[[gnu::noinline, gnu::flatten]] void fill_square(const E *(&row)[width], std::size_t left,
+                                                 E (&square)[width][elements]) {
+  using S = simd<float>;
+  static_assert(sizeof square[0] == S::width * sizeof(float));
+  const std::size_t bytes = left * sizeof(E), words = bytes / sizeof(float);
   for (std::size_t i = 0; i < width; ++i) {
-    std::memcpy(square[i], row[i], left * sizeof(E));
+    auto *const to = reinterpret_cast<float *>(square[i]);
+    S::store(to, S::load_first(reinterpret_cast<const float *>(row[i]), words));
+    if (bytes % sizeof(float) != 0)
+      std::memcpy(to + words, row[i] + words * (sizeof(float) / sizeof(E)), bytes % sizeof(float));
     row[i] = square[i];
   }
 }
