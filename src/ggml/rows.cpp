@@ -39,6 +39,20 @@ void convert(ggml_type from, const std::byte *x, ggml_type to, std::byte *y, std
   }
 }
 
+// Copies n elements at a distance to ones that follow each other.
+void gather(const std::byte *x, std::size_t distance, std::size_t size, std::size_t n, std::byte *y) {
+  const auto gather_elements = [&](auto element) {
+    for (std::size_t i = 0; i < n; ++i, x += distance, y += sizeof element) {
+      std::memcpy(&element, x, sizeof element);
+      std::memcpy(y, &element, sizeof element);
+    }
+  };
+  if (size == 4) return gather_elements(std::uint32_t{});
+  if (size == 8) return gather_elements(std::uint64_t{});
+  if (size == 2) return gather_elements(std::uint16_t{});
+  gather_elements(std::uint8_t{});
+}
+
 bool converts(ggml_type from, ggml_type to) {
   return from == to || ((float_type(from) || host_decodes(from)) && can_encode(to));
 }
@@ -156,8 +170,7 @@ void copy(Graph &graph, Tensor op) {
       const std::byte *const row = row_of(x, r);
       for (std::size_t i = 0; i < cols; i += block) {
         const std::size_t count = std::min(block, cols - i);
-        for (std::size_t j = 0; j < count; ++j)
-          std::memcpy(from + j * x_size, row + (i + j) * x->nb[0], x_size);
+        gather(row + i * x->nb[0], x->nb[0], x_size, count, from);
         convert(x->type, from, op->type, to, count);
         std::size_t target_row = (r * cols + i) / of_op, col = (r * cols + i) % of_op;
         std::byte *target = row_of(op, target_row);
@@ -170,11 +183,12 @@ void copy(Graph &graph, Tensor op) {
   });
 }
 
-// CONCAT, REPEAT, PAD and FILL keep the type.
+// CONCAT, REPEAT, PAD and FILL keep the type. Only parts of CONCAT may be transposed.
 bool supports_layout(Tensor op) {
   if (!is_number(op) || !has_dense_rows(op)) return false;
   for (const ggml_tensor *source : op->src) {
-    if (source && (source->type != op->type || !has_dense_rows(source))) return false;
+    if (!source) continue;
+    if (source->type != op->type || (op->op != GGML_OP_CONCAT && !has_dense_rows(source))) return false;
   }
   if (op->op == GGML_OP_FILL) return op->type == GGML_TYPE_F32;
   // Padding on the left, and in circles, is of images.
@@ -193,7 +207,12 @@ void concat(Graph &graph, Tensor op) {
     const std::size_t shift = part ? extent(op->src[0], dim) * op->nb[dim] : 0;
     graph.engine.each(row_count(x), element_count(x), [&](std::size_t r) {
       const RowPlace place = place_of_row(x, r);
-      std::memcpy(row_at(op, place) + shift, row_at(x, place), row_bytes(x));
+      std::byte *const to = row_at(op, place) + shift;
+      if (has_dense_rows(x)) {
+        std::memcpy(to, row_at(x, place), row_bytes(x));
+      } else {
+        gather(row_at(x, place), x->nb[0], element_size(x), extent(x, 0), to);
+      }
     });
   }
 }

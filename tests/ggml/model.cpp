@@ -106,7 +106,8 @@ struct Architecture {
   std::string model, name;  // ours, and GGUF's
   int layers;
   std::string tensors, of_layer;
-  std::string keys;  // name=u (integer), f (f32), b (bool), s (string)
+  std::string keys;               // name=u (integer), f (f32), b (bool), s (string)
+  std::string of_odd_layer = {};  // empty: as the others
 };
 
 const std::vector<Architecture> &table() {
@@ -122,6 +123,12 @@ const std::vector<Architecture> &table() {
     const S fused_gate = "ffn_up.weight:E,F+F ffn_down.weight:F,E ";
     const S experts =
         "ffn_gate_inp.weight:E,X^2 ffn_gate_exps.weight:E,F,X ffn_up_exps.weight:E,F,X ffn_down_exps.weight:F,E,X ";
+    const S shared_expert =
+        "ffn_gate_inp_shexp.weight:E ffn_gate_shexp.weight:E,F ffn_up_shexp.weight:E,F ffn_down_shexp.weight:F,E ";
+    // The gated delta rule has as many heads of keys as attention, and as many of values as attention has of queries.
+    const S delta_rule =
+        "attn_qkv.weight:E,K+K+Q^1 attn_gate.weight:E,Q ssm_conv1d.weight:4,K+K+Q ssm_dt.bias:H ssm_a:H "
+        "ssm_ba.weight:E,H+H ssm_norm.weight:D ssm_out.weight:Q,E ";
     const S expert_biases =
         "ffn_gate_inp.bias:X ffn_gate_exps.bias:F,X ffn_up_exps.bias:F,X ffn_down_exps.bias:E,X ";
     const S tied = "token_embd.weight:E,V^2 output_norm.weight:E ", untied = tied + "output.weight:E,V^1 ";
@@ -156,6 +163,14 @@ const std::vector<Architecture> &table() {
              "attn_output.bias:E attn_sinks.weight:H " + experts + expert_biases,
          rms + window + some_experts + yarn},
         {"qwen3moe", "qwen3moe", 2, untied, norms + qkv + head_norms + experts, rms + some_experts},
+        {"qwen3next", "qwen3next", 4, untied,
+         "attn_norm.weight:E post_attention_norm.weight:E " + delta_rule + experts + shared_expert,
+         rms + some_experts +
+             "expert_shared_feed_forward_length=u512 full_attention_interval=u2 ssm.conv_kernel=u4 "
+             "ssm.state_size=u64 ssm.group_count=u2 ssm.time_step_rank=u4 ssm.inner_size=u256 ",
+         "attn_norm.weight:E post_attention_norm.weight:E attn_q.weight:E,Q+Q^1 attn_k.weight:E,K^1 "
+         "attn_v.weight:E,K attn_output.weight:Q,E " +
+             head_norms + experts + shared_expert},
         {"mixtral", "llama", 2, untied, norms + qkv + experts, rms + some_experts},
         {"bert", "bert", 2, bert + "position_embd.weight:E,C ",
          qkv + qkv_biases + "attn_output.bias:E " + layer_norms +
@@ -245,8 +260,8 @@ void add_tensors(std::string_view list, const std::string &prefix, const Type &w
     if (gain != entry.npos) t.gain = entry[gain + 1] - '0';
     // What llama.cpp's own converter leaves in f32: vectors, routers, biases, and the small tables of BERT.
     const bool plain = t.dims.size() == 1 || t.name.ends_with(".bias") ||
-                       t.name.ends_with("gate_inp.weight") || t.name == "token_types.weight" ||
-                       t.name == "position_embd.weight";
+                       t.name.ends_with("gate_inp.weight") || t.name.ends_with("conv1d.weight") ||
+                       t.name == "token_types.weight" || t.name == "position_embd.weight";
     t.type = plain ? &types[0] : &weights;
     out.push_back(std::move(t));
   }
@@ -278,7 +293,8 @@ std::vector<Tensor> tensors_of(const Architecture &a, const Type &weights, const
   add(a.tensors, "", false);
   const int layers = shape.layers ? shape.layers : a.layers;
   for (int i = 0; i < layers; ++i)
-    add(a.of_layer, "blk." + std::to_string(i) + ".", has_more_bits(i, layers));
+    add(i % 2 == 1 && !a.of_odd_layer.empty() ? a.of_odd_layer : a.of_layer, "blk." + std::to_string(i) + ".",
+        has_more_bits(i, layers));
   if (a.model == "gpt-oss")  // as its files are
     for (Tensor &t : all)
       if (t.name.ends_with("_exps.weight")) t.type = &type_named("MXFP4");
@@ -301,6 +317,7 @@ void real_weights(const Tensor &t, int exponent, Random &random, Bytes &out) {
     if (frequencies) value = 1 + scaled(static_cast<std::int32_t>(i) * 8, -5);  // 1 to 8.75
     if (t.name.ends_with("sinks.weight")) value = scaled(m, -6);                // -2 to 2
     if (t.name.ends_with(".bias")) value = scaled(m, -9);                       // up to .25
+    if (t.name.ends_with("ssm_a")) value = scaled(m - 129, -7);                 // decays: -2 to 0
     const auto bits = std::bit_cast<std::uint32_t>(value);
     if (t.type->name == "F32") {
       put(out, value);
@@ -438,6 +455,7 @@ std::vector<std::string> weight_types() {
 }
 
 bool is_encoder(std::string_view model) { return model.find("bert") != model.npos; }
+bool is_recurrent(std::string_view model) { return model == "qwen3next"; }
 int vocabulary_of(std::string_view) { return static_cast<int>(Shape().vocabulary); }
 
 void write_model(const std::string &path, std::string_view model, std::string_view weights,

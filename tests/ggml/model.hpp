@@ -11,7 +11,8 @@ namespace rapt_ggml_tests {
 std::vector<std::string> architectures();  // names of models, such as "llama" and "llama-tied"
 std::vector<std::string> weight_types();   // "F32", "Q8_0", ...
 
-bool is_encoder(std::string_view model);  // it gives embeddings, and has no cache
+bool is_encoder(std::string_view model);    // it gives embeddings, and has no cache
+bool is_recurrent(std::string_view model);  // it has states, which llama.cpp does not roll back
 int vocabulary_of(std::string_view model);
 
 // What a file has that no reader should accept.

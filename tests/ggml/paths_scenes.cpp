@@ -444,7 +444,8 @@ std::vector<Scene> paths_scenes(const Choice &choice) {
   std::vector<Seeded> models = choice.combinations;
   if (models.empty()) {
     for (const auto &w : weight_types()) models.push_back({"llama", w, "f16"});
-    for (const char *m : {"llama-tied", "qwen2", "gemma3", "phi3", "gpt-oss", "qwen3moe", "bert"})
+    for (const char *m :
+         {"llama-tied", "qwen2", "gemma3", "phi3", "gpt-oss", "qwen3moe", "qwen3next", "bert"})
       models.push_back({m, "Q8_0", "f16"});
     models.push_back({"qwen3moe", "Q4_K", "f16"});
     models.push_back({"llama", "Q4_0", "q8_0"});
