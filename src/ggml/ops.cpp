@@ -32,7 +32,7 @@ constexpr Op ops[] = {
     {GGML_OP_L2_NORM, 1, supports_norm, l2_norm},
     {GGML_OP_GATED_DELTA_NET, 1, supports_delta_rule, delta_rule},
     {GGML_OP_SSM_CONV, 0, supports_ssm_conv, ssm_conv},
-    {GGML_OP_ROPE, 11, supports_rope, rope},
+    {GGML_OP_ROPE, 15, supports_rope, rope},
     {GGML_OP_GLU, 4, supports_glu, glu},
     {GGML_OP_UNARY, 1, supports_unary, unary},
     {GGML_OP_ADD, 0, supports_arithmetic, add},

@@ -1,4 +1,5 @@
-// ROPE: rotary position embedding of x [dim, heads, tokens, batch], with positions [tokens].
+// ROPE: rotary position embedding of x [dim, heads, tokens, batch], with positions [tokens]. Models of images have four
+// positions of a token, [4][tokens], and each pair of elements turns by one of them.
 //
 // Angles are those of rapt_rope(), from frequencies in double. ggml multiplies its angles step by step in f32, and calls powf,
 // cosf and sinf, whose last bits depend on the C library.
@@ -19,8 +20,33 @@ enum Param {
   ext_factor = 7,
   attention_factor = 8,
   beta_fast = 9,
-  beta_slow = 10
+  beta_slow = 10,
+  sections = 11  // how many pairs turn by each of four positions
 };
+
+bool has_sections(Tensor op) {
+  return int_param(op, mode) == GGML_ROPE_TYPE_MROPE || int_param(op, mode) == GGML_ROPE_TYPE_IMROPE;
+}
+
+// Which of a token's positions each pair turns by.
+std::vector<std::size_t> sections_of(Tensor op) {
+  const auto count = [&](int i) { return static_cast<std::size_t>(int_param(op, sections + i)); };
+  const std::size_t all = count(0) + count(1) + count(2) + count(3);
+  std::vector<std::size_t> of_pair(static_cast<std::size_t>(int_param(op, dims)) / 2);
+  for (std::size_t pair = 0; pair < of_pair.size(); ++pair) {
+    const std::size_t at = pair % all;
+    if (int_param(op, mode) ==
+        GGML_ROPE_TYPE_IMROPE) {  // the first three take turns while they have pairs left
+      of_pair[pair] = at < 3 * count(static_cast<int>(at % 3)) ? at % 3 : 3;
+    } else {
+      of_pair[pair] = at < count(0)                         ? 0
+                      : at < count(0) + count(1)            ? 1
+                      : at < count(0) + count(1) + count(2) ? 2
+                                                            : 3;
+    }
+  }
+  return of_pair;
+}
 
 // ln(a), without the C library: Newton's steps on rapt's exp.
 double natural_log(double a) {
@@ -93,10 +119,17 @@ const std::vector<std::int64_t> &positions_in(Graph &graph, Tensor t) {
 bool supports_rope(Tensor op) {
   const Tensor x = op->src[0], positions = op->src[1], factors = op->src[2];
   const std::int32_t kind = int_param(op, mode), turning = int_param(op, dims);
-  if (kind != GGML_ROPE_TYPE_NORMAL && kind != GGML_ROPE_TYPE_NEOX) return false;
+  if (kind != GGML_ROPE_TYPE_NORMAL && kind != GGML_ROPE_TYPE_NEOX && !has_sections(op)) return false;
+  std::int32_t pairs_of_sections = 0;
+  for (int i = 0; i < 4; ++i) {
+    if (int_param(op, sections + i) < 0) return false;
+    pairs_of_sections += int_param(op, sections + i);
+  }
+  if ((pairs_of_sections > 0) != has_sections(op)) return false;
   if (turning <= 0 || turning % 2 != 0 || turning > x->ne[0]) return false;
   if (!is_type(x, {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16}) || op->type != x->type) return false;
-  if (positions->type != GGML_TYPE_I32 || !is_contiguous(positions) || positions->ne[0] < x->ne[2])
+  if (positions->type != GGML_TYPE_I32 || !is_contiguous(positions) ||
+      positions->ne[0] < x->ne[2] * (has_sections(op) ? 4 : 1))
     return false;
   if (factors && (factors->type != GGML_TYPE_F32 || !is_contiguous(factors))) return false;
   return has_dense_rows(x) && has_dense_rows(op) && has_whole_strides(x) && has_whole_strides(op);
@@ -108,7 +141,7 @@ void rope(Graph &graph, Tensor op) {
   const std::vector<std::int64_t> &positions = positions_in(graph, op->src[1]);
   rapt_rope_options options = RAPT_ROPE_OPTIONS_INIT;
   options.type = *float_type(x->type);
-  options.layout = int_param(op, mode) == GGML_ROPE_TYPE_NEOX ? RAPT_ROPE_HALVES : RAPT_ROPE_PAIRS;
+  options.layout = int_param(op, mode) == GGML_ROPE_TYPE_NORMAL ? RAPT_ROPE_PAIRS : RAPT_ROPE_HALVES;
   options.batch = extent(x, 3), options.heads = extent(x, 1), options.head_dim = extent(x, 0);
   options.rotary_dim = static_cast<std::size_t>(int_param(op, dims));
   options.x_strides = {stride(x, 3), stride(x, 1), stride(x, 2)};
@@ -116,11 +149,36 @@ void rope(Graph &graph, Tensor op) {
   options.frequencies = rotation.frequencies.data();
   options.attention_factor = rotation.attention_factor;
   options.positions_stride = RAPT_REPEAT;
-  graph.engine.split(extent(x, 2), 8 * element_count(x), [&](std::size_t first, std::size_t last) {
+  const auto turn = [&](std::size_t first, std::size_t last, const std::int64_t *at,
+                        const double *frequencies) {
     rapt_rope_options part = options;
     part.tokens = last - first;
-    part.positions = &positions[first];
+    part.positions = at;
+    part.frequencies = frequencies;
     must(rapt_rope(bytes_of(x) + first * x->nb[2], bytes_of(op) + first * op->nb[2], &part));
+  };
+  const std::size_t tokens = extent(x, 2);
+  if (!has_sections(op)) {
+    return graph.engine.split(tokens, 8 * element_count(x), [&](std::size_t first, std::size_t last) {
+      turn(first, last, &positions[first], options.frequencies);
+    });
+  }
+  // Text has one position in all sections, and then the bits of a rope without them. A token of an image has its angles as
+  // frequencies, divided by a power of two, which is its position: the same products.
+  constexpr std::int64_t unit = std::int64_t{1} << 22;
+  const std::vector<std::size_t> section = sections_of(op);
+  graph.engine.split(tokens, 8 * element_count(x), [&](std::size_t first, std::size_t last) {
+    std::vector<double> angles(section.size());
+    for (std::size_t token = first; token < last; ++token) {
+      const auto position = [&](std::size_t pair) { return positions[section[pair] * tokens + token]; };
+      bool is_text = true;
+      for (std::size_t pair = 0; pair < section.size(); ++pair) {
+        is_text = is_text && position(pair) == position(0);
+        angles[pair] = static_cast<double>(position(pair)) * rotation.frequencies[pair] / unit;
+      }
+      const std::int64_t at = is_text ? position(0) : unit;
+      turn(token, token + 1, &at, is_text ? rotation.frequencies.data() : angles.data());
+    }
   });
 }
 

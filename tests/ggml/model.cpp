@@ -106,7 +106,7 @@ struct Architecture {
   std::string model, name;  // ours, and GGUF's
   int layers;
   std::string tensors, of_layer;
-  std::string keys;               // name=u (integer), f (f32), b (bool), s (string)
+  std::string keys;               // name=u (integer), a (integers), f (f32), b (bool), s (string)
   std::string of_odd_layer = {};  // empty: as the others
 };
 
@@ -128,7 +128,10 @@ const std::vector<Architecture> &table() {
     // The gated delta rule has as many heads of keys as attention, and as many of values as attention has of queries.
     const S delta_rule =
         "attn_qkv.weight:E,K+K+Q^1 attn_gate.weight:E,Q ssm_conv1d.weight:4,K+K+Q ssm_dt.bias:H ssm_a:H "
-        "ssm_ba.weight:E,H+H ssm_norm.weight:D ssm_out.weight:Q,E ";
+        "ssm_norm.weight:D ssm_out.weight:Q,E ";
+    const S gated_attention =
+        "attn_q.weight:E,Q+Q^1 attn_k.weight:E,K^1 attn_v.weight:E,K attn_output.weight:Q,E " + head_norms;
+    const S two_norms = "attn_norm.weight:E post_attention_norm.weight:E ";
     const S expert_biases =
         "ffn_gate_inp.bias:X ffn_gate_exps.bias:F,X ffn_up_exps.bias:F,X ffn_down_exps.bias:E,X ";
     const S tied = "token_embd.weight:E,V^2 output_norm.weight:E ", untied = tied + "output.weight:E,V^1 ";
@@ -140,6 +143,9 @@ const std::vector<Architecture> &table() {
     const S encoder = "attention.layer_norm_epsilon=f0.00001 attention.causal=b0 pooling_type=u1 ";
     const S window = "attention.sliding_window=u64 ";
     const S some_experts = "expert_count=u8 expert_used_count=u2 expert_feed_forward_length=u512 ";
+    const S states =
+        "full_attention_interval=u2 ssm.conv_kernel=u4 ssm.state_size=u64 ssm.group_count=u2 "
+        "ssm.time_step_rank=u4 ssm.inner_size=u256 ";
     const S yarn =
         "rope.scaling.type=syarn rope.scaling.factor=f32 rope.scaling.original_context_length=u4096 "
         "rope.freq_base=f150000 ";
@@ -164,13 +170,12 @@ const std::vector<Architecture> &table() {
          rms + window + some_experts + yarn},
         {"qwen3moe", "qwen3moe", 2, untied, norms + qkv + head_norms + experts, rms + some_experts},
         {"qwen3next", "qwen3next", 4, untied,
-         "attn_norm.weight:E post_attention_norm.weight:E " + delta_rule + experts + shared_expert,
-         rms + some_experts +
-             "expert_shared_feed_forward_length=u512 full_attention_interval=u2 ssm.conv_kernel=u4 "
-             "ssm.state_size=u64 ssm.group_count=u2 ssm.time_step_rank=u4 ssm.inner_size=u256 ",
-         "attn_norm.weight:E post_attention_norm.weight:E attn_q.weight:E,Q+Q^1 attn_k.weight:E,K^1 "
-         "attn_v.weight:E,K attn_output.weight:Q,E " +
-             head_norms + experts + shared_expert},
+         two_norms + delta_rule + "ssm_ba.weight:E,H+H " + experts + shared_expert,
+         rms + some_experts + "expert_shared_feed_forward_length=u512 " + states,
+         two_norms + gated_attention + experts + shared_expert},
+        {"qwen35", "qwen35", 4, tied,
+         two_norms + delta_rule + "ssm_alpha.weight:E,H ssm_beta.weight:E,H " + gated,
+         rms + "rope.dimension_sections=a11,11,10,0 " + states, two_norms + gated_attention + gated},
         {"mixtral", "llama", 2, untied, norms + qkv + experts, rms + some_experts},
         {"bert", "bert", 2, bert + "position_embd.weight:E,C ",
          qkv + qkv_biases + "attn_output.bias:E " + layer_norms +
@@ -361,7 +366,7 @@ void tensor_bytes(const Tensor &t, std::uint64_t seed, const Damage &damage, Byt
 
 // ---- the file
 
-enum : std::uint32_t { u32 = 4, f32 = 6, boolean = 7, text = 8 };
+enum : std::uint32_t { u32 = 4, f32 = 6, boolean = 7, text = 8, array = 9 };
 
 void put_text(Bytes &out, std::string_view s) {
   put(out, static_cast<std::uint64_t>(s.size()));
@@ -377,6 +382,12 @@ void put_key(Bytes &out, const std::string &key, std::string_view value) {
     case 'u':
       put(out, std::uint32_t{u32}), put(out, static_cast<std::uint32_t>(std::stoul(rest)));
       break;
+    case 'a': {
+      const auto numbers = split(rest, ',');
+      put(out, std::uint32_t{array}), put(out, std::uint32_t{u32}), put(out, std::uint64_t{numbers.size()});
+      for (const auto n : numbers) put(out, static_cast<std::uint32_t>(std::stoul(std::string(n))));
+      break;
+    }
     case 'f':
       put(out, std::uint32_t{f32}), put(out, std::strtof(rest.c_str(), nullptr));
       break;
@@ -455,7 +466,7 @@ std::vector<std::string> weight_types() {
 }
 
 bool is_encoder(std::string_view model) { return model.find("bert") != model.npos; }
-bool is_recurrent(std::string_view model) { return model == "qwen3next"; }
+bool is_recurrent(std::string_view model) { return model == "qwen3next" || model == "qwen35"; }
 int vocabulary_of(std::string_view) { return static_cast<int>(Shape().vocabulary); }
 
 void write_model(const std::string &path, std::string_view model, std::string_view weights,
