@@ -5,6 +5,9 @@
 #include <gguf.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -436,6 +439,58 @@ Verdict unknown_op(bool strict) {
   return {"", o.text.substr(at, o.text.find('\n', at) - at)};
 }
 
+// The rope of 5 tokens, computed by a device. Token t of section s has the position positions[5 s + t].
+std::vector<float> turned(ggml_backend_dev_t device, int mode, std::array<int, 4> sections,
+                          const std::vector<std::int32_t> &positions) {
+  constexpr int dims = 64, heads = 3, tokens = 5;
+  ggml_context *const context = ggml_init({1 << 20, nullptr, true});
+  ggml_tensor *const x = ggml_new_tensor_3d(context, GGML_TYPE_F32, dims, heads, tokens),
+                     *const at = ggml_new_tensor_1d(context, GGML_TYPE_I32,
+                                                    static_cast<std::int64_t>(positions.size()));
+  ggml_tensor *const y =
+      mode == GGML_ROPE_TYPE_NEOX
+          ? ggml_rope_ext(context, x, at, nullptr, dims, mode, 0, 1e6f, 1, 0, 1, 0, 0)
+          : ggml_rope_multi(context, x, at, nullptr, dims, sections.data(), mode, 0, 1e6f, 1, 0, 1, 0, 0);
+  std::vector<float> numbers(dims * heads * tokens);
+  if (!ggml_backend_dev_supports_op(device, y)) return {};
+  ggml_cgraph *const graph = ggml_new_graph(context);
+  ggml_build_forward_expand(graph, y);
+  ggml_backend_t backend = ggml_backend_dev_init(device, nullptr);
+  ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context, backend);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<float>((i * 2654435761u >> 7) % 512) / 256 - 1;
+  ggml_backend_tensor_set(x, numbers.data(), 0, ggml_nbytes(x));
+  ggml_backend_tensor_set(at, positions.data(), 0, ggml_nbytes(at));
+  const bool computed = ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS;
+  ggml_backend_tensor_get(y, numbers.data(), 0, ggml_nbytes(y));
+  ggml_backend_buffer_free(buffer);
+  ggml_backend_free(backend);
+  ggml_free(context);
+  return computed ? numbers : std::vector<float>{};
+}
+
+// Text has one position in all sections, and the bits of a rope without sections. Images turn as ggml-cpu turns them.
+Verdict rope_of_sections(int mode, std::array<int, 4> sections) {
+  ggml_backend_dev_t rapt = ggml_backend_dev_by_name("RAPT"),
+                     cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+  const std::vector<std::int32_t> one = {0, 7, 8, 9, 4000},
+                                  image = {7, 7, 7, 7, 7, 0, 9, 8, 30, 500, 1, 2, 3, 0, 77, 5, 0, 0, 1, 2};
+  std::vector<std::int32_t> text;
+  for (int s = 0; s < 4; ++s) text.insert(text.end(), one.begin(), one.end());
+  const std::vector<float> plain = turned(rapt, GGML_ROPE_TYPE_NEOX, {}, one),
+                           of_text = turned(rapt, mode, sections, text);
+  if (plain.empty() || of_text.empty()) return {"the op is not computed", ""};
+  if (std::memcmp(plain.data(), of_text.data(), plain.size() * sizeof(float)) != 0)
+    return {"text has other bits than a rope without sections", ""};
+  const std::vector<float> ours = turned(rapt, mode, sections, image),
+                           other = turned(cpu, mode, sections, image);
+  float most = 0;
+  for (std::size_t i = 0; i < ours.size(); ++i) most = std::max(most, std::fabs(ours[i] - other.at(i)));
+  // ggml's angles have errors of f32: 500 radians * 2^-23.
+  if (!(most < 2e-4f)) return {"differs from ggml-cpu by " + std::to_string(most), ""};
+  return {"", "differs from ggml-cpu by " + std::to_string(most)};
+}
+
 }  // namespace
 
 std::vector<Scene> paths_scenes(const Choice &choice) {
@@ -486,6 +541,12 @@ std::vector<Scene> paths_scenes(const Choice &choice) {
   for (const Mixed &m : mixed)
     add(std::string("strict: ") + m.name, strict,
         [&m, strict](const auto &path) { return refused(path, strict, m); });
+  add("the rope of images, in turns", strict, [](const auto &) {
+    return rope_of_sections(GGML_ROPE_TYPE_IMROPE, {11, 11, 10, 0});
+  });
+  add("the rope of images, by sections", strict, [](const auto &) {
+    return rope_of_sections(GGML_ROPE_TYPE_MROPE, {8, 12, 8, 4});
+  });
   for (const bool ends : {false, true})
     add(std::string("strict: an unknown op") + (ends ? "" : ", not strict"), strict,
         [=](const auto &) { return unknown_op(ends); });
