@@ -30,7 +30,7 @@ struct Size {
   const char *text;
 };
 
-// The dimensions of SmolLM2, Llama 3.2 and Llama 3. No file has more than 2.1 GB.
+// The dimensions of SmolLM2, Llama 3.2 and Llama 3, and of models with other layers. No file has more than 2.1 GB.
 const std::map<std::string, Size> sizes = {
     {"135M",
      {"llama-tied",
@@ -44,6 +44,22 @@ const std::map<std::string, Size> sizes = {
      {"llama",
       {4096, 32, 8, 128, 14336, 32000, 3, true},
       "3 layers (not 32) of 4096, heads 32:8 of 128, feed-forward 14336, vocabulary 32000 (not 128256)"}},
+    {"gemma3",
+     {"gemma3",
+      {1152, 4, 1, 256, 6912, 32000, 12, true},
+      "Gemma 3 1B, 12 layers (not 26) of 1152, heads 4:1 of 256, feed-forward 6912, windows of 64 (not 512)"}},
+    {"moe",
+     {"qwen3moe",
+      {2048, 32, 4, 128, 768, 32000, 6, true},
+      "Qwen3 30B-A3B, 6 layers (not 48) of 2048, heads 32:4 of 128, 2 of 8 experts (not 8 of 128) of 768"}},
+    {"gpt-oss",
+     {"gpt-oss",
+      {2880, 64, 8, 64, 2880, 32000, 3, true},
+      "gpt-oss 20B, 3 layers (not 24) of 2880, heads 64:8 of 64, 2 of 8 experts (not 4 of 32) of 2880 in MXFP4"}},
+    {"qwen35",
+     {"qwen35",
+      {1024, 16, 4, 128, 3584, 32000, 8, true},
+      "Qwen 3.5 0.8B, 8 layers (not 24) of 1024, the delta rule and attention in turns, heads 16:4 of 128, feed-forward 3584"}},
 };
 
 // The names of files, and the type that model.hpp mixes.
@@ -219,7 +235,7 @@ int main(int argc, char **argv) {
   app.add_option("--commit", commit, "rapt's commit");
   app.add_option("--folder", folder, "where the models' files are written");
   app.add_option("--cpu", place.cpu, "CPU build of ggml, such as haswell; without it, the best");
-  app.add_option("--shapes", shapes, "135M,1B,8B")->delimiter(',');
+  app.add_option("--shapes", shapes, "135M,1B,8B; others: gemma3,moe,gpt-oss,qwen35")->delimiter(',');
   app.add_option("--weights", weights, "f16,q8_0,q4_0,q4_1,Q4_K_M")->delimiter(',');
   app.add_option("--caches", caches, "types of caches: f16,q8_0,f16/q4_0 (keys/values)")->delimiter(',');
   app.add_option("--threads", threads, "1,2")->delimiter(',');

@@ -99,14 +99,14 @@ const Type &type_named(std::string_view name) {
 
 // ---- architectures
 
-// Dimensions in lists of tensors: E width, Q all heads of queries, K all heads of keys, D one head, H heads, F the middle of
+// Dimensions in lists of tensors: E width, Q all heads of queries, K all heads of keys, D one head, H and G heads of both, F the middle of
 // the feed-forward part, V vocabulary, X experts, C context, and sums of them such as Q+K+K. `name:E,Q` has Q rows of E columns.
 // `name:E,Q^2` has weights 2^2 times as large as 1 / sqrt(E).
 struct Architecture {
   std::string model, name;  // ours, and GGUF's
   int layers;
   std::string tensors, of_layer;
-  std::string keys;               // name=u (integer), a (integers), f (f32), b (bool), s (string)
+  std::string keys;  // name=u (integer), d (a dimension), a (integers), f (f32), b (bool), s (string)
   std::string of_odd_layer = {};  // empty: as the others
 };
 
@@ -142,10 +142,10 @@ const std::vector<Architecture> &table() {
     const S rms = "attention.layer_norm_rms_epsilon=f0.00001 ";
     const S encoder = "attention.layer_norm_epsilon=f0.00001 attention.causal=b0 pooling_type=u1 ";
     const S window = "attention.sliding_window=u64 ";
-    const S some_experts = "expert_count=u8 expert_used_count=u2 expert_feed_forward_length=u512 ";
+    const S some_experts = "expert_count=u8 expert_used_count=u2 expert_feed_forward_length=dF ";
     const S states =
-        "full_attention_interval=u2 ssm.conv_kernel=u4 ssm.state_size=u64 ssm.group_count=u2 "
-        "ssm.time_step_rank=u4 ssm.inner_size=u256 ";
+        "full_attention_interval=u2 ssm.conv_kernel=u4 ssm.state_size=dD ssm.group_count=dG "
+        "ssm.time_step_rank=dH ssm.inner_size=dQ ";
     const S yarn =
         "rope.scaling.type=syarn rope.scaling.factor=f32 rope.scaling.original_context_length=u4096 "
         "rope.freq_base=f150000 ";
@@ -171,7 +171,7 @@ const std::vector<Architecture> &table() {
         {"qwen3moe", "qwen3moe", 2, untied, norms + qkv + head_norms + experts, rms + some_experts},
         {"qwen3next", "qwen3next", 4, untied,
          two_norms + delta_rule + "ssm_ba.weight:E,H+H " + experts + shared_expert,
-         rms + some_experts + "expert_shared_feed_forward_length=u512 " + states,
+         rms + some_experts + "expert_shared_feed_forward_length=dF " + states,
          two_norms + gated_attention + experts + shared_expert},
         {"qwen35", "qwen35", 4, tied,
          two_norms + delta_rule + "ssm_alpha.weight:E,H ssm_beta.weight:E,H " + gated,
@@ -216,6 +216,8 @@ std::uint64_t dimension(std::string_view text, const Shape &shape) {
       return shape.head;
     case 'H':
       return shape.heads;
+    case 'G':
+      return shape.key_heads;
     case 'F':
       return shape.middle;
     case 'V':
@@ -425,11 +427,13 @@ Bytes head_bytes(const Architecture &a, const Type &weights, const std::vector<T
   for (const auto entry : split(all_keys, ' ')) {
     const auto equals = entry.find('=');
     const std::string key = std::string(a.name) + "." + std::string(entry.substr(0, equals));
+    std::string value(entry.substr(equals + 1));
+    if (value[0] == 'd') value = "u" + std::to_string(dimension(value.substr(1), shape));
     const auto same = std::find_if(keys.begin(), keys.end(), [&](const auto &k) { return k.first == key; });
     if (same == keys.end()) {
-      keys.emplace_back(key, entry.substr(equals + 1));
+      keys.emplace_back(key, value);
     } else {
-      same->second = entry.substr(equals + 1);
+      same->second = value;
     }
   }
   Bytes out;
