@@ -176,6 +176,23 @@ const std::vector<Architecture> &table() {
         {"qwen35", "qwen35", 4, tied,
          two_norms + delta_rule + "ssm_alpha.weight:E,H ssm_beta.weight:E,H " + gated,
          rms + "rope.dimension_sections=a11,11,10,0 " + states, two_norms + gated_attention + gated},
+        // Latent attention: 256 numbers and a rope of 64 for all heads.
+        {"deepseek2", "deepseek2", 3, untied,
+         norms +
+             "attn_q_a.weight:E,256 attn_q_a_norm.weight:256 attn_q_b.weight:256,Q+Q^1 "
+             "attn_kv_a_mqa.weight:E,320^1 attn_kv_a_norm.weight:256 attn_k_b.weight:64,256,H "
+             "attn_v_b.weight:256,64,H attn_output.weight:Q,E " +
+             experts +
+             "exp_probs_b.bias:X ffn_gate_shexp.weight:E,F ffn_up_shexp.weight:E,F ffn_down_shexp.weight:F,E ",
+         rms + some_experts +
+             "attention.q_lora_rank=u256 attention.kv_lora_rank=u256 attention.head_count_kv=u1 "
+             "attention.key_length=u320 attention.value_length=u256 attention.key_length_mla=u128 "
+             "attention.value_length_mla=u64 leading_dense_block_count=u0 expert_shared_count=u1 "
+             "expert_weights_scale=f2 expert_weights_norm=b1 expert_gating_func=u2 "},
+        {"lfm2", "lfm2", 4, "token_embd.weight:E,V^2 token_embd_norm.weight:E ",
+         norms + gated +
+             "shortconv.conv.weight:3,E shortconv.in_proj.weight:E,E+E+E shortconv.out_proj.weight:E,E ",
+         rms + "shortconv.l_cache=u3 attention.head_count_kv=a0,2,0,2 ", norms + qkv + head_norms + gated},
         {"mixtral", "llama", 2, untied, norms + qkv + experts, rms + some_experts},
         {"bert", "bert", 2, bert + "position_embd.weight:E,C ",
          qkv + qkv_biases + "attn_output.bias:E " + layer_norms +
@@ -227,7 +244,7 @@ std::uint64_t dimension(std::string_view text, const Shape &shape) {
     case 'C':
       return context;
     default:
-      return static_cast<std::uint64_t>(text[0] - '0');
+      return std::stoul(std::string(text));
   }
 }
 
@@ -268,7 +285,8 @@ void add_tensors(std::string_view list, const std::string &prefix, const Type &w
     // What llama.cpp's own converter leaves in f32: vectors, routers, biases, and the small tables of BERT.
     const bool plain = t.dims.size() == 1 || t.name.ends_with(".bias") ||
                        t.name.ends_with("gate_inp.weight") || t.name.ends_with("conv1d.weight") ||
-                       t.name == "token_types.weight" || t.name == "position_embd.weight";
+                       t.name.ends_with("conv.weight") || t.name == "token_types.weight" ||
+                       t.name == "position_embd.weight";
     t.type = plain ? &types[0] : &weights;
     out.push_back(std::move(t));
   }
@@ -470,7 +488,9 @@ std::vector<std::string> weight_types() {
 }
 
 bool is_encoder(std::string_view model) { return model.find("bert") != model.npos; }
-bool is_recurrent(std::string_view model) { return model == "qwen3next" || model == "qwen35"; }
+bool is_recurrent(std::string_view model) {
+  return model == "qwen3next" || model == "qwen35" || model == "lfm2";
+}
 int vocabulary_of(std::string_view) { return static_cast<int>(Shape().vocabulary); }
 
 void write_model(const std::string &path, std::string_view model, std::string_view weights,
