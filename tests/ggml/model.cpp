@@ -188,7 +188,8 @@ const std::vector<Architecture> &table() {
              "attention.q_lora_rank=u256 attention.kv_lora_rank=u256 attention.head_count_kv=u1 "
              "attention.key_length=u320 attention.value_length=u256 attention.key_length_mla=u128 "
              "attention.value_length_mla=u64 leading_dense_block_count=u0 expert_shared_count=u1 "
-             "expert_weights_scale=f2 expert_weights_norm=b1 expert_gating_func=u2 "},
+             "expert_weights_scale=f2 expert_weights_norm=b1 expert_gating_func=u2 expert_group_count=u4 "
+             "expert_group_used_count=u2 "},
         {"lfm2", "lfm2", 4, "token_embd.weight:E,V^2 token_embd_norm.weight:E ",
          norms + gated +
              "shortconv.conv.weight:3,E shortconv.in_proj.weight:E,E+E+E shortconv.out_proj.weight:E,E ",
