@@ -3,6 +3,7 @@
 //
 // Angles are those of rapt_rope(), from frequencies in double. ggml multiplies its angles step by step in f32, and calls powf,
 // cosf and sinf, whose last bits depend on the C library.
+#include <algorithm>
 #include <cmath>
 
 #include "ggml/ops.hpp"
@@ -34,16 +35,16 @@ std::vector<std::size_t> sections_of(Tensor op) {
   const std::size_t all = count(0) + count(1) + count(2) + count(3);
   std::vector<std::size_t> of_pair(static_cast<std::size_t>(int_param(op, dims)) / 2);
   for (std::size_t pair = 0; pair < of_pair.size(); ++pair) {
-    const std::size_t at = pair % all;
-    if (int_param(op, mode) ==
-        GGML_ROPE_TYPE_IMROPE) {  // the first three take turns while they have pairs left
-      of_pair[pair] = at < 3 * count(static_cast<int>(at % 3)) ? at % 3 : 3;
+    std::size_t at = pair % all;
+    int section = 0;
+    if (int_param(op, mode) == GGML_ROPE_TYPE_IMROPE) {
+      // The first three take turns while they have pairs left.
+      section = static_cast<int>(at % 3);
+      if (at >= 3 * count(section)) section = 3;
     } else {
-      of_pair[pair] = at < count(0)                         ? 0
-                      : at < count(0) + count(1)            ? 1
-                      : at < count(0) + count(1) + count(2) ? 2
-                                                            : 3;
+      for (; at >= count(section); ++section) at -= count(section);
     }
+    of_pair[pair] = static_cast<std::size_t>(section);
   }
   return of_pair;
 }
@@ -169,15 +170,27 @@ void rope(Graph &graph, Tensor op) {
   const std::vector<std::size_t> section = sections_of(op);
   graph.engine.split(tokens, 8 * element_count(x), [&](std::size_t first, std::size_t last) {
     std::vector<double> angles(section.size());
-    for (std::size_t token = first; token < last; ++token) {
-      const auto position = [&](std::size_t pair) { return positions[section[pair] * tokens + token]; };
-      bool is_text = true;
-      for (std::size_t pair = 0; pair < section.size(); ++pair) {
-        is_text = is_text && position(pair) == position(0);
-        angles[pair] = static_cast<double>(position(pair)) * rotation.frequencies[pair] / unit;
+    const auto position = [&](std::size_t of, std::size_t token) -> const std::int64_t & {
+      return positions[of * tokens + token];
+    };
+    const auto is_text = [&](std::size_t token) {
+      return std::all_of(section.begin(), section.end(),
+                         [&](std::size_t of) { return position(of, token) == position(section[0], token); });
+    };
+    for (std::size_t token = first; token < last;) {
+      std::size_t end = token;
+      while (end < last && is_text(end)) ++end;
+      if (end > token) {
+        turn(token, end, &position(section[0], token), options.frequencies);
+        token = end;
+        continue;
       }
-      const std::int64_t at = is_text ? position(0) : unit;
-      turn(token, token + 1, &at, is_text ? rotation.frequencies.data() : angles.data());
+      for (std::size_t pair = 0; pair < section.size(); ++pair) {
+        const auto at = static_cast<double>(position(section[pair], token));
+        angles[pair] = at * rotation.frequencies[pair] / unit;
+      }
+      turn(token, token + 1, &unit, angles.data());
+      ++token;
     }
   });
 }
