@@ -1,5 +1,4 @@
 // Benchmarks attention over keys and values in blocks of files. Peers have those of Q8_0.
-
 #include <cmath>
 #include <cstring>
 #include <string>

@@ -1,6 +1,5 @@
 // Benchmarks attention over int8 keys and values with scales. Peers have one scale per 32 elements, so they
 // are compared only with rapt's groups of 32.
-
 #include <cmath>
 #include <cstdint>
 #include <cstring>

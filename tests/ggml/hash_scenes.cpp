@@ -105,9 +105,7 @@ std::vector<Seeded> standard() {
   };
   for (const auto &w : weight_types()) add({"llama", w, "f16"});
   for (const auto &m : architectures())
-    for (const char *w : {"Q8_0", "Q4_K"})
-      if (m != "deepseek2" || w == std::string("Q8_0"))
-        add({m, w, "f16"});  // its short rows have no blocks of 256
+    for (const char *w : {"Q8_0", "Q4_K"}) add({m, w, "f16"});
   for (const char *c : {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1", "q8_0/q4_0",
                         "f16/q8_0", "q5_1/f16", "f16,off"})
     add({"llama", "Q8_0", c});

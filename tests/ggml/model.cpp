@@ -99,9 +99,9 @@ const Type &type_named(std::string_view name) {
 
 // ---- architectures
 
-// Dimensions in lists of tensors: E width, Q all heads of queries, K all heads of keys, D one head, H and G heads of both, F the middle of
-// the feed-forward part, V vocabulary, X experts, C context, and sums of them such as Q+K+K. `name:E,Q` has Q rows of E columns.
-// `name:E,Q^2` has weights 2^2 times as large as 1 / sqrt(E).
+// Dimensions in lists of tensors: E width, Q all heads of queries, K all heads of keys, D one head, H heads of queries, G heads
+// of keys, F the middle of the feed-forward part, V vocabulary, X experts, C context, numbers, and sums of them such as Q+K+K.
+// `name:E,Q` has Q rows of E columns. `name:E,Q^2` has weights 2^2 times as large as 1 / sqrt(E).
 struct Architecture {
   std::string model, name;  // ours, and GGUF's
   int layers;
@@ -123,8 +123,8 @@ const std::vector<Architecture> &table() {
     const S fused_gate = "ffn_up.weight:E,F+F ffn_down.weight:F,E ";
     const S experts =
         "ffn_gate_inp.weight:E,X^2 ffn_gate_exps.weight:E,F,X ffn_up_exps.weight:E,F,X ffn_down_exps.weight:F,E,X ";
-    const S shared_expert =
-        "ffn_gate_inp_shexp.weight:E ffn_gate_shexp.weight:E,F ffn_up_shexp.weight:E,F ffn_down_shexp.weight:F,E ";
+    const S shared_expert = "ffn_gate_shexp.weight:E,F ffn_up_shexp.weight:E,F ffn_down_shexp.weight:F,E ";
+    const S gated_expert = "ffn_gate_inp_shexp.weight:E " + shared_expert;
     // The gated delta rule has as many heads of keys as attention, and as many of values as attention has of queries.
     const S delta_rule =
         "attn_qkv.weight:E,K+K+Q^1 attn_gate.weight:E,Q ssm_conv1d.weight:4,K+K+Q ssm_dt.bias:H ssm_a:H "
@@ -170,9 +170,9 @@ const std::vector<Architecture> &table() {
          rms + window + some_experts + yarn},
         {"qwen3moe", "qwen3moe", 2, untied, norms + qkv + head_norms + experts, rms + some_experts},
         {"qwen3next", "qwen3next", 4, untied,
-         two_norms + delta_rule + "ssm_ba.weight:E,H+H " + experts + shared_expert,
+         two_norms + delta_rule + "ssm_ba.weight:E,H+H " + experts + gated_expert,
          rms + some_experts + "expert_shared_feed_forward_length=dF " + states,
-         two_norms + gated_attention + experts + shared_expert},
+         two_norms + gated_attention + experts + gated_expert},
         {"qwen35", "qwen35", 4, tied,
          two_norms + delta_rule + "ssm_alpha.weight:E,H ssm_beta.weight:E,H " + gated,
          rms + "rope.dimension_sections=a11,11,10,0 " + states, two_norms + gated_attention + gated},
@@ -182,8 +182,7 @@ const std::vector<Architecture> &table() {
              "attn_q_a.weight:E,256 attn_q_a_norm.weight:256 attn_q_b.weight:256,Q+Q^1 "
              "attn_kv_a_mqa.weight:E,320^1 attn_kv_a_norm.weight:256 attn_k_b.weight:64,256,H "
              "attn_v_b.weight:256,64,H attn_output.weight:Q,E " +
-             experts +
-             "exp_probs_b.bias:X ffn_gate_shexp.weight:E,F ffn_up_shexp.weight:E,F ffn_down_shexp.weight:F,E ",
+             experts + "exp_probs_b.bias:X " + shared_expert,
          rms + some_experts +
              "attention.q_lora_rank=u256 attention.kv_lora_rank=u256 attention.head_count_kv=u1 "
              "attention.key_length=u320 attention.value_length=u256 attention.key_length_mla=u128 "
@@ -305,7 +304,6 @@ void mix(Tensor &t, bool more_bits, bool is_tied) {
   const std::string_view name = t.type->name;
   const bool is_q4 = name == "Q4_0" || name == "Q4_1" || name == "Q4_K";
   if (is_q4 && (is_output || (name == "Q4_K" && is_chosen && more_bits))) t.type = &type_named("Q6_K");
-  if (t.dims[0] % t.type->block != 0) t.type = &type_named(t.type->name == "Q6_K" ? "Q8_0" : "Q5_0");
 }
 
 std::vector<Tensor> tensors_of(const Architecture &a, const Type &weights, const Shape &shape) {
@@ -314,7 +312,11 @@ std::vector<Tensor> tensors_of(const Architecture &a, const Type &weights, const
   const auto add = [&](std::string_view list, const std::string &prefix, bool more_bits) {
     const std::size_t first = all.size();
     add_tensors(list, prefix, weights, shape, all);
-    for (std::size_t i = first; shape.mixed && i < all.size(); ++i) mix(all[i], more_bits, is_tied);
+    for (std::size_t i = first; i < all.size(); ++i) {
+      Tensor &t = all[i];
+      if (shape.mixed) mix(t, more_bits, is_tied);
+      if (t.dims[0] % t.type->block != 0) t.type = &type_named(t.type->name == "Q6_K" ? "Q8_0" : "Q5_0");
+    }
   };
   add(a.tensors, "", false);
   const int layers = shape.layers ? shape.layers : a.layers;

@@ -27,10 +27,12 @@ struct Shape {
   std::uint64_t width = 256, heads = 4, key_heads = 2, head = 64, middle = 512, vocabulary = 512;
   int layers = 0;  // 0: the model's own number
   // Types as llama.cpp's own quantizer mixes them: the output of Q4_0, Q4_1 and Q4_K in Q6_K, and of Q4_K half of the values'
-  // and last feed-forward weights too. Rows that are no multiple of 256 have Q5_0 for Q4_K and Q8_0 for Q6_K.
+  // and last feed-forward weights too.
   bool mixed = false;
 };
 
+// Rows that are no multiple of 256 have Q5_0 for types with such blocks, and Q8_0 for Q6_K.
+//
 // Throws std::invalid_argument for names that are not in the lists, std::runtime_error if the file cannot be written.
 void write_model(const std::string &path, std::string_view model, std::string_view weights,
                  const Damage &damage = {}, const Shape &shape = {});
