@@ -309,7 +309,7 @@ def operation_and_element(kernel: str) -> tuple[str, str]:
         return "convert", "i8"
     kernel = kernel.partition(":")[0]  # a function of map_f32
     operation, _, element = kernel.rpartition("_")
-    if kernel == "delta_rule":
+    if kernel in ("delta_rule", "delta_rule_backward"):
         return kernel, "f32"
     if element in ("step", "random"):  # of f32 alone
         return kernel, "f32"

@@ -98,6 +98,7 @@ struct raptp_call {
   const rapt_search_options *search;
   const rapt_convolution_options *convolution;
   const rapt_delta_rule_options *delta_rule;
+  const rapt_delta_rule_gradients *delta_rule_gradients;
   size_t workspace_bytes;
 };
 
@@ -243,6 +244,12 @@ RAPT_INLINE rapt_status raptp_delta_rule(const struct raptp_call *a, size_t firs
                                          void *workspace) {
   return rapt_delta_rule_run(a->q, a->k, a->v, a->out, a->delta_rule, first, last, workspace,
                              a->workspace_bytes);
+}
+
+RAPT_INLINE rapt_status raptp_delta_rule_backward(const struct raptp_call *a, size_t first, size_t last,
+                                                  void *workspace) {
+  return rapt_delta_rule_backward_run(a->q, a->k, a->v, a->delta_rule, a->delta_rule_gradients, first, last,
+                                      workspace, a->workspace_bytes);
 }
 
 /* Runs all tasks of layers or of a convolution. A run looks at what its tasks need: an empty run checks all before any of them writes. */
@@ -447,6 +454,28 @@ RAPT_INLINE rapt_status rapt_parallel_delta_rule(const void *q, const void *k, c
   call.out = out;
   call.delta_rule = options;
   call.run = raptp_delta_rule;
+  return raptp_check_and_run(&call, tasks, pool);
+}
+
+/** Computes rapt_delta_rule_backward() on the pool, with the same arguments, bits and statuses.
+ *
+ * Memory: rapt_delta_rule_backward_workspace() bytes for each thread that gets work. */
+RAPT_INLINE rapt_status rapt_parallel_delta_rule_backward(const void *q, const void *k, const void *v,
+                                                          const rapt_delta_rule_options *options,
+                                                          const rapt_delta_rule_gradients *gradients,
+                                                          const rapt_pool *pool) {
+  struct raptp_call call;
+  size_t tasks = 0;
+  rapt_status status = rapt_delta_rule_backward_workspace(options, &call.workspace_bytes);
+  if (status == RAPT_OK) status = rapt_delta_rule_backward_tasks(options, &tasks);
+  if (status != RAPT_OK) return status;
+
+  call.q = q;
+  call.k = k;
+  call.v = v;
+  call.delta_rule = options;
+  call.delta_rule_gradients = gradients;
+  call.run = raptp_delta_rule_backward;
   return raptp_check_and_run(&call, tasks, pool);
 }
 

@@ -406,6 +406,22 @@ rapt_status parallel_delta_rule(const void *q, const void *k, const void *v, voi
   return detail::run_parts(tasks, detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
 }
 
+/// Like parallel_delta_rule, for rapt_delta_rule_backward.
+template <class Parts, class Memory = detail::Allocated>
+rapt_status parallel_delta_rule_backward(const void *q, const void *k, const void *v,
+                                         const rapt_delta_rule_options &options,
+                                         const rapt_delta_rule_gradients &gradients, std::size_t threads,
+                                         const Parts &parts, Memory &&memory = Memory()) {
+  std::size_t bytes = 0, tasks = 0;
+  rapt_status status = rapt_delta_rule_backward_workspace(&options, &bytes);
+  if (status == RAPT_OK) status = rapt_delta_rule_backward_tasks(&options, &tasks);
+  if (status != RAPT_OK) return status;
+  const auto run = [&](std::size_t first, std::size_t last, void *workspace) {
+    return rapt_delta_rule_backward_run(q, k, v, &options, &gradients, first, last, workspace, bytes);
+  };
+  return detail::run_parts(tasks, detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
+}
+
 /// \}
 
 }  // namespace rapt

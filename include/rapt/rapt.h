@@ -255,13 +255,15 @@ enum rapt_status {
   RAPT_BAD_KEY_LIST_STRIDES, /**< a stride of key_lists or of their lengths is 0 or negative, or set without them */
   RAPT_BAD_KEY_LIST_LENGTHS, /**< a length is negative or above kv_len, or with kv_lengths, or without key_lists */
   RAPT_BAD_QUERIES_PER_LIST, /**< several lists or list lengths with causality, windows or slopes, or without key_lists */
-  RAPT_BAD_CACHE_LEN,     /**< cache_len is 0 with key_lists of keys, or set without key_lists */
-  RAPT_BAD_DECAY,         /**< decay_per_key is set without g */
-  RAPT_BAD_G_STRIDES,     /**< a stride of g is 0 or negative, or set without g */
-  RAPT_BAD_BETA_STRIDES,  /**< a stride of beta is 0 or negative, or set without beta */
-  RAPT_BAD_L2_NORM,       /**< l2_norm is not one of rapt_l2_norm */
-  RAPT_BAD_STATE_STRIDES, /**< strides of state or final_state are no layout of states, or set without it */
-  RAPT_BAD_STATE_WINDOW   /**< state_window or window_stride is set without final_state, or too small */
+  RAPT_BAD_CACHE_LEN,    /**< cache_len is 0 with key_lists of keys, or set without key_lists */
+  RAPT_BAD_DECAY,        /**< decay_per_key is set without g */
+  RAPT_BAD_G_STRIDES,    /**< a stride of g is 0 or negative, or set without g */
+  RAPT_BAD_BETA_STRIDES, /**< a stride of beta is 0 or negative, or set without beta */
+  RAPT_BAD_L2_NORM,      /**< l2_norm is not one of rapt_l2_norm */
+  RAPT_BAD_STATE_STRIDES, /**< strides of states or of their gradients are no layout of states, or set without them */
+  RAPT_BAD_STATE_WINDOW, /**< state_window or window_stride is set without final_state, or too small */
+  RAPT_BAD_DG,           /**< dg is set without g, or its strides let rows overlap, or are set without dg */
+  RAPT_BAD_DBETA /**< dbeta is set without beta, or its strides let rows overlap, or are set without dbeta */
 };
 typedef enum rapt_status rapt_status;
 
@@ -2751,6 +2753,105 @@ RAPT_API rapt_status rapt_delta_rule_tasks(const rapt_delta_rule_options *option
 RAPT_API rapt_status rapt_delta_rule_run(const void *q, const void *k, const void *v, void *out,
                                          const rapt_delta_rule_options *options, size_t first, size_t last,
                                          void *workspace, size_t workspace_size);
+
+/** The gradients that rapt_delta_rule_backward() reads and writes. dstate, dg and dbeta may be null, and dfinal too. */
+typedef struct rapt_delta_rule_gradients {
+  size_t size;                /**< sizeof(rapt_delta_rule_gradients) */
+  const void *dout;           /**< the gradient of out, in its shape and type */
+  void *dq;                   /**< output: in the shape and type of q */
+  void *dk;                   /**< output: in the shape and type of k */
+  void *dv;                   /**< output: in the shape and type of v */
+  rapt_strides dout_strides;  /**< of dout; all 0: contiguous; RAPT_REPEAT repeats */
+  rapt_strides dq_strides;    /**< of dq; all 0: contiguous. So are those of the other outputs */
+  rapt_strides dk_strides;    /**< of dk */
+  rapt_strides dv_strides;    /**< of dv */
+  void *dg;                   /**< output: in the shape and type of g; or null */
+  rapt_strides dg_strides;    /**< of dg */
+  void *dbeta;                /**< output: in the shape and type of beta; or null */
+  rapt_strides dbeta_strides; /**< of dbeta */
+  /* [batch][v_heads][key_dim][value_dim] of f32, as the states. */
+  const float *dfinal;               /**< the gradient of the state after the last token; or null: zeros */
+  rapt_state_strides dfinal_strides; /**< of dfinal; all 0: contiguous */
+  float *dstate;                     /**< output: the gradient of `state`, also where that is null; or null */
+  rapt_state_strides dstate_strides; /**< of dstate; all 0: contiguous */
+} rapt_delta_rule_gradients;
+
+/** Everything else zero. */
+#define RAPT_DELTA_RULE_GRADIENTS_INIT                                                                     \
+  {                                                                                                        \
+    sizeof(rapt_delta_rule_gradients), NULL, NULL, NULL, NULL, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, \
+        NULL, {0, 0, 0}, NULL, {0, 0, 0}, NULL, {0, 0, 0, 0}, NULL, {                                      \
+      0, 0, 0, 0                                                                                           \
+    }                                                                                                      \
+  }
+
+/** Computes the gradients of a rapt_delta_rule() call with the same options, for every rule of that function. The call's
+ * outputs are not needed: options->out_strides, final_state and state_window may be set, and have no effect.
+ *
+ * With S the forward call's states, G the gradient of the state after a token, which begins with dfinal, and A the state
+ * times a, for each token from the last to the first:
+ *
+ * ~~~
+ *   p[j]    = scale * dout[j]
+ *   dq[i]   = sum over j of S[i][j] * p[j]
+ *   G[i][j] = q[i] * p[j] + G[i][j]          fused. Of several heads of q that share the state, one after the other
+ *   w[j]    = sum over i of k[i] * G[i][j]
+ *   dv[j]   = beta * w[j]                    without beta: w[j]
+ *   dbeta   = sum over j of w[j] * (v[j] - r[j])
+ *   dk[i]   = sum over j of G[i][j] * u[j] and of -dv[j] * A[i][j]    without beta: the first alone
+ *   G[i][j] = k[i] * -dv[j] + G[i][j]        fused; without beta this step is left out
+ *   dg[i]   = sum over j of G[i][j] * A[i][j]
+ *   G[i][j] = G[i][j] * a[i]                 dstate, after the first token
+ * ~~~
+ *
+ * S, A, r and u have the bits of the forward call, and each operation works as there: under FTZ and DAZ. A sum over i is one chain
+ * of fused multiply-adds from +0, with i ascending. A sum over j has 16 lanes: lane j mod 16 is such a chain, in which of dk
+ * each j adds both its terms in turn, and columns that are missing at a multiple of 16 are zeros. Lanes are added by halves,
+ * lane l and l + half, down to one. dg of a whole head is the sum of all dg[i] in lanes i mod 16.
+ *
+ * Then dq and dk of heads that several states share are added up, head by head of v, ascending. Last comes l2_norm: of y = x *
+ * factor it is dx = factor * (dy - y * rapt_dot_f32(y, dy)), each operation rounded, and where RAPT_L2_NORM_MAX_EPS divides
+ * by eps, dx = factor * dy. These two keep subnormal numbers. Gradients of 16 bits are rounded once more, at the end.
+ *
+ * Errors of one token, for exact inputs S (before it), G (after it), a, q, k, v, beta and dout without l2_norm, if nothing
+ * overflows or is flushed. With n = key_dim, m = value_dim, h heads of q for a state, R, U and T of rapt_delta_rule(), in
+ * which R, U and T are those of column j, and c = (2 n + m / 8 + h + 20) 2^-24:
+ *
+ * ~~~
+ *   P[j] = |scale dout[j]|, or the sum of its heads' |q[i]| P[j] in H     H[i][j] = |G[i][j]| + |q[i]| P[j]
+ *   W[j] = sum over i of |k[i]| H[i][j]            X[i][j] = H[i][j] + |k[i] beta| W[j]     without beta: X = H
+ *   |error of dq[i]| <= c sum over j of T[i][j] P[j]     |error of dv[j]| <= c |beta| W[j]     without beta: c W[j]
+ *   |error of dk[i]| <= c sum over j of (H[i][j] U[j] + |beta a[i] S[i][j]| W[j])
+ *   |error of dbeta| <= c sum over j of W[j] (|v[j]| + R[j])
+ *   |error of dg[i]| <= c sum over j of X[i][j] |a[i] S[i][j]|     |error of dstate| <= c |a[i]| X[i][j]
+ *   |error of dg|    <= (c + (n / 16 + 6) 2^-24) times the sum of all of these terms
+ * ~~~
+ *
+ * Special values: a NaN or infinity of q, dout or dfinal reaches its token and tokens before it. One of v reaches its token and tokens
+ * after it, but no dv. One of k, g, beta or a state may reach all gradients of its head. A g of -inf has a dg of 0 next to finite numbers.
+ *
+ * Aliasing: outputs overlap nothing. Without tokens dstate gets a copy of dfinal, or zeros, and nothing else is written. Every
+ * element of a gradient that belongs to a token of a sequence is written.
+ *
+ * The workspace has rapt_delta_rule_backward_workspace() bytes, at any alignment, and overlaps nothing. It holds the states of a
+ * chunk of tokens and one state for each chunk. Chunks have 16 tokens, or as many as make 128 of them. So of heads of 128
+ * it has below 6 MB for 1024 tokens, and below 12 MB for 4096. Where several states share a head of q or k, it has
+ * two more rows of key_dim for each token and head. */
+RAPT_API rapt_status rapt_delta_rule_backward(const void *q, const void *k, const void *v,
+                                              const rapt_delta_rule_options *options,
+                                              const rapt_delta_rule_gradients *gradients, void *workspace,
+                                              size_t workspace_size);
+/** Stores the bytes of workspace per call. */
+RAPT_API rapt_status rapt_delta_rule_backward_workspace(const rapt_delta_rule_options *options,
+                                                        size_t *bytes);
+/** The same work as numbered tasks, as rapt_delta_rule_tasks(): a task is all states of a sequence that share a head of q or k.
+ * Every thread needs a workspace, and every split gives the same bits. */
+RAPT_API rapt_status rapt_delta_rule_backward_tasks(const rapt_delta_rule_options *options, size_t *tasks);
+/** Computes the tasks first to last - 1 of rapt_delta_rule_backward_tasks(). */
+RAPT_API rapt_status rapt_delta_rule_backward_run(const void *q, const void *k, const void *v,
+                                                  const rapt_delta_rule_options *options,
+                                                  const rapt_delta_rule_gradients *gradients, size_t first,
+                                                  size_t last, void *workspace, size_t workspace_size);
 
 /** \} */
 

@@ -1490,6 +1490,14 @@ inline bool covers_rows(const rapt_delta_rule_options &o, std::size_t size, std:
   const std::ptrdiff_t given[] = {batch, strides.head, strides.token, is_contiguous ? 0 : 1};
   return reaches(size, 4, shape, given);
 }
+inline bool covers_inputs(const rapt_delta_rule_options &o, std::size_t q, std::size_t k, std::size_t v) {
+  const std::size_t v_heads = o.v_heads == 0 ? o.q_heads : o.v_heads,
+                    value_dim = o.value_dim == 0 ? o.key_dim : o.value_dim,
+                    fewest = o.q_heads < v_heads ? o.q_heads : v_heads;
+  return covers_rows(o, q, o.q_heads, o.key_dim, o.q_strides) &&
+         covers_rows(o, k, o.k_heads == 0 ? fewest : o.k_heads, o.key_dim, o.k_strides) &&
+         covers_rows(o, v, v_heads, value_dim, o.v_strides);
+}
 
 }  // namespace detail
 
@@ -1523,12 +1531,9 @@ rapt_status delta_rule_run(const Q &q, const K &k, const V &v, Out &&out, rapt_d
   if (status != RAPT_OK) return status;
   const std::size_t v_heads = o.v_heads == 0 ? o.q_heads : o.v_heads,
                     value_dim = o.value_dim == 0 ? o.key_dim : o.value_dim;
-  const std::size_t fewest = o.q_heads < v_heads ? o.q_heads : v_heads,
-                    most = o.q_heads < v_heads ? v_heads : o.q_heads;
-  if (!detail::covers_rows(o, size(q), o.q_heads, o.key_dim, o.q_strides) ||
-      !detail::covers_rows(o, size(k), o.k_heads == 0 ? fewest : o.k_heads, o.key_dim, o.k_strides) ||
-      !detail::covers_rows(o, size(v), v_heads, value_dim, o.v_strides) ||
-      !detail::covers_rows(o, size(out), most, value_dim, o.out_strides)) {
+  if (!detail::covers_inputs(o, size(q), size(k), size(v)) ||
+      !detail::covers_rows(o, size(out), o.q_heads < v_heads ? v_heads : o.q_heads, value_dim,
+                           o.out_strides)) {
     return RAPT_BAD_SIZE;
   }
   return rapt_delta_rule_run(std::ranges::data(q), std::ranges::data(k), std::ranges::data(v),
@@ -1540,6 +1545,45 @@ rapt_status delta_rule(const Q &q, const K &k, const V &v, Out &&out, const rapt
                        std::span<std::byte> workspace) {
   return delta_rule_run(q, k, v, out, options, 0, delta_rule_tasks<std::ranges::range_value_t<Q> >(options),
                         workspace);
+}
+
+/// Like delta_rule_workspace(), for delta_rule_backward().
+template <Element E>
+std::size_t delta_rule_backward_workspace(const rapt_delta_rule_options &options) {
+  return detail::of_delta_rule<E>(rapt_delta_rule_backward_workspace, options);
+}
+/// Returns the number of tasks of delta_rule_backward_run().
+template <Element E>
+std::size_t delta_rule_backward_tasks(const rapt_delta_rule_options &options) {
+  return detail::of_delta_rule<E>(rapt_delta_rule_backward_tasks, options);
+}
+/// Computes the tasks first to last - 1 of the gradients, as rapt_delta_rule_backward_run(). A range that does not cover its
+/// tensor is RAPT_BAD_SIZE. The types and extents of what `gradients` points to are not checked.
+template <Elements Q, Elements K, Elements V>
+rapt_status delta_rule_backward_run(const Q &q, const K &k, const V &v, rapt_delta_rule_options options,
+                                    const rapt_delta_rule_gradients &gradients, std::size_t first,
+                                    std::size_t last, std::span<std::byte> workspace) {
+  if (!detail::set_type<std::ranges::range_value_t<Q> >(options.type) ||
+      !detail::set_type<std::ranges::range_value_t<K> >(options.type) ||
+      !detail::set_type<std::ranges::range_value_t<V> >(options.type)) {
+    return RAPT_BAD_TYPE;
+  }
+  const rapt_delta_rule_options &o = options;
+  std::size_t tasks = 0;
+  const rapt_status status = rapt_delta_rule_backward_tasks(&o, &tasks);
+  if (status != RAPT_OK) return status;
+  if (!detail::covers_inputs(o, std::ranges::size(q), std::ranges::size(k), std::ranges::size(v)))
+    return RAPT_BAD_SIZE;
+  return rapt_delta_rule_backward_run(std::ranges::data(q), std::ranges::data(k), std::ranges::data(v), &o,
+                                      &gradients, first, last, workspace.data(), workspace.size());
+}
+/// Computes the gradients of the gated delta rule, as rapt_delta_rule_backward().
+template <Elements Q, Elements K, Elements V>
+rapt_status delta_rule_backward(const Q &q, const K &k, const V &v, const rapt_delta_rule_options &options,
+                                const rapt_delta_rule_gradients &gradients, std::span<std::byte> workspace) {
+  return delta_rule_backward_run(q, k, v, options, gradients, 0,
+                                 delta_rule_backward_tasks<std::ranges::range_value_t<Q> >(options),
+                                 workspace);
 }
 
 /// \}

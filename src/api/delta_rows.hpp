@@ -23,6 +23,14 @@ struct DeltaNorm {
     const float length = std::sqrt(sum);
     return 1.0f / (length < eps ? eps : length);  // a NaN stays
   }
+  // Turns `d`, the gradient of a row times its factor, into that of the row. The row becomes the product.
+  void take_back(float *row, float *d, std::size_t n) const {
+    const float of_row = factor(row, n);
+    const bool is_constant = kind == RAPT_L2_NORM_MAX_EPS && std::sqrt(kernels().f32.dot(row, row, n)) < eps;
+    kernels().f32.scale(row, of_row, row, n);
+    const float product = is_constant ? 0.0f : kernels().f32.dot(row, d, n);
+    for (std::size_t i = 0; i < n; ++i) d[i] = of_row * (is_constant ? d[i] : d[i] - row[i] * product);
+  }
 };
 
 template <class E>

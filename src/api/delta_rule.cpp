@@ -6,6 +6,7 @@
 
 #include "api/attention_options.hpp"
 #include "api/carved.hpp"
+#include "api/delta_options.hpp"
 #include "api/delta_rows.hpp"
 #include "api/floating_point.hpp"
 #include "api/numbers.hpp"
@@ -18,115 +19,6 @@
 
 namespace rapt {
 namespace {
-
-// With as many heads as this, a task has all columns of a head: rows of q and k are then prepared only once.
-constexpr std::size_t delta_many_heads = 16;
-// Rows are prepared for so many tokens at once.
-constexpr std::size_t delta_chunk = 64;
-
-bool is_zero(const rapt_state_strides &s) {
-  return s.batch == 0 && s.head == 0 && s.key == 0 && s.value == 0;
-}
-
-// Options that have been read, and what follows from them.
-struct DeltaRule {
-  rapt_delta_rule_options o = RAPT_DELTA_RULE_OPTIONS_INIT;
-  float scale = 0, eps = 0;
-  std::size_t blocks = 0;  // tasks of a head
-
-  std::size_t out_heads() const { return o.q_heads > o.v_heads ? o.q_heads : o.v_heads; }
-  std::size_t queries() const { return o.q_heads > o.v_heads ? o.q_heads / o.v_heads : 1; }
-  std::size_t columns_of_task() const { return blocks == 1 ? o.value_dim : delta_block; }
-  std::size_t tasks() const { return o.batch * o.v_heads * blocks; }
-  bool copies_rows() const { return o.type != RAPT_F32 || o.l2_norm != RAPT_L2_NORM_NONE; }
-  std::size_t window() const { return o.state_window == 0 ? 1 : o.state_window; }
-
-  rapt_status read(const rapt_delta_rule_options *given) {
-    if (!given) return RAPT_BAD_OPTIONS;
-    rapt_status status = read_options(given, o);
-    if (status == RAPT_OK) status = read_types();
-    if (status == RAPT_OK) status = read_shape();
-    if (status == RAPT_OK) status = read_numbers();
-    if (status == RAPT_OK) status = read_arrays();
-    return status;
-  }
-
-  // The arrays of a task in the workspace. Without memory it counts the bytes.
-  struct Scratch {
-    float *state, *q, *k, *v, *out, *decay, *beta;
-    std::size_t bytes;
-  };
-  Scratch scratch(void *memory) const {
-    Carved carved(memory);
-    const std::size_t columns = columns_of_task(), rows = copies_rows() ? delta_chunk : 0;
-    const std::size_t halves = o.type != RAPT_F32 ? delta_chunk : 0;
-    Scratch made{};
-    made.state = carved.take<float>(delta_scratch(o.key_dim, columns));
-    made.q = carved.take<float>(rows * queries() * o.key_dim);
-    made.k = carved.take<float>(rows * o.key_dim);
-    made.v = carved.take<float>(halves * columns);
-    made.out = carved.take<float>(halves * queries() * columns);
-    made.decay = carved.take<float>(delta_chunk * (o.decay_per_key ? o.key_dim : 1));
-    made.beta = carved.take<float>(delta_chunk);
-    made.bytes = carved.bytes();
-    return made;
-  }
-  std::size_t workspace_bytes() const { return scratch(nullptr).bytes + workspace_alignment; }
-
- private:
-  rapt_status read_types() {
-    if (resolve_float_type(o.type) != RAPT_OK || o.type == RAPT_F64) return RAPT_BAD_TYPE;
-    if (resolve_float_type(o.gate_type) != RAPT_OK) return RAPT_BAD_TYPE;
-    return o.gate_type == RAPT_F32 || o.gate_type == o.type ? RAPT_OK : RAPT_BAD_TYPE;
-  }
-  rapt_status read_shape() {
-    if (o.batch == 0 || o.q_heads == 0 || o.key_dim == 0) return RAPT_BAD_SHAPE;
-    if (o.value_dim == 0) o.value_dim = o.key_dim;
-    if (o.v_heads == 0) o.v_heads = o.q_heads;
-    if (o.k_heads == 0) o.k_heads = o.q_heads < o.v_heads ? o.q_heads : o.v_heads;
-    if (o.q_heads % o.v_heads != 0 && o.v_heads % o.q_heads != 0) return RAPT_BAD_HEADS;
-    if (o.v_heads % o.k_heads != 0) return RAPT_BAD_HEADS;
-    // Nothing of the workspace overflows, and no number of tasks.
-    constexpr std::size_t most = std::size_t{1} << 24;
-    if (o.key_dim > most || o.value_dim > most || o.q_heads > most || o.v_heads > most) return RAPT_BAD_SIZE;
-    std::size_t heads, elements, bytes;
-    if (__builtin_mul_overflow(o.batch, o.v_heads, &heads)) return RAPT_BAD_SIZE;
-    blocks = heads >= delta_many_heads ? 1 : (o.value_dim + delta_block - 1) / delta_block;
-    if (__builtin_mul_overflow(heads, blocks, &elements)) return RAPT_BAD_SIZE;
-    const std::size_t wide = o.key_dim > o.value_dim ? o.key_dim : o.value_dim;
-    if (__builtin_mul_overflow(wide + 2 * delta_block, o.key_dim + 4 * delta_chunk, &elements) ||
-        __builtin_mul_overflow(elements, queries() * 4 * sizeof(float), &bytes) ||
-        bytes > std::size_t{PTRDIFF_MAX}) {
-      return RAPT_BAD_SIZE;
-    }
-    return RAPT_OK;
-  }
-  rapt_status read_numbers() {
-    const double wanted = o.scale == 0 ? 1 / std::sqrt(static_cast<double>(o.key_dim)) : o.scale;
-    if (!is_usable<float>(wanted)) return RAPT_BAD_SCALE;
-    scale = static_cast<float>(wanted);
-    if (o.l2_norm < RAPT_L2_NORM_NONE || o.l2_norm > RAPT_L2_NORM_MAX_EPS) return RAPT_BAD_L2_NORM;
-    if (o.eps != 0 && (o.l2_norm == RAPT_L2_NORM_NONE || !(o.eps > 0 && is_usable<float>(o.eps))))
-      return RAPT_BAD_EPS;
-    eps = static_cast<float>(o.eps == 0 ? 1e-6 : o.eps);
-    return RAPT_OK;
-  }
-  // A field of an array that is not given has no effect.
-  rapt_status read_arrays() const {
-    if (o.decay_per_key && !o.g) return RAPT_BAD_DECAY;
-    if (!o.g && !all_zero(o.g_strides)) return RAPT_BAD_G_STRIDES;
-    if (!o.beta && !all_zero(o.beta_strides)) return RAPT_BAD_BETA_STRIDES;
-    if (!o.state && !is_zero(o.state_strides)) return RAPT_BAD_STATE_STRIDES;
-    if (!o.final_state && !is_zero(o.final_strides)) return RAPT_BAD_STATE_STRIDES;
-    if (!o.final_state && o.state_window != 0) return RAPT_BAD_STATE_WINDOW;
-    return o.state_window <= 1 && o.window_stride != 0 ? RAPT_BAD_STATE_WINDOW : RAPT_OK;
-  }
-};
-
-// A tensor [batch][heads][tokens][row], and its sizes.
-struct DeltaTensor : Tensor {
-  std::size_t sizes[5] = {};
-};
 
 // The arrays of a call, with the strides of kernels.
 class DeltaArrays {
@@ -151,36 +43,18 @@ class DeltaArrays {
         {g, o.g, o.v_heads, o.decay_per_key ? o.key_dim : 1, o.g_strides, o.gate_type, RAPT_BAD_G_STRIDES},
         {beta, o.beta, o.v_heads, 1, o.beta_strides, o.gate_type, RAPT_BAD_BETA_STRIDES},
     };
-    const std::size_t tokens = o.offsets ? static_cast<std::size_t>(o.offsets[o.batch]) : o.tokens;
     for (const auto &of : all) {
       if ((&of.tensor == &g || &of.tensor == &beta) && !of.data) continue;
-      // Packed sequences have no batch stride.
-      const std::ptrdiff_t batch_stride = o.offsets ? 0 : of.strides.batch;
-      const bool is_contiguous = all_zero({batch_stride, of.strides.head, of.strides.token});
-      const std::ptrdiff_t given[] = {batch_stride, of.strides.head, of.strides.token, is_contiguous ? 0 : 1};
-      const std::size_t sizes[] = {o.offsets ? 1 : o.batch, of.heads, tokens, of.row};
-      std::memcpy(of.tensor.sizes, sizes, sizeof sizes);
       const Repeats repeats = &of.tensor == &out ? Repeats::no : Repeats::yes;
       const rapt_status status =
-          of.tensor.read(of.data, size_of(of.type), 4, of.tensor.sizes, given, repeats, of.bad);
+          of.tensor.read_rows(o, of.data, of.heads, of.row, of.strides, of.type, repeats, of.bad);
       if (status != RAPT_OK) return status;
     }
     const rapt_status status = read_states();
     if (status != RAPT_OK) return status;
     if (out.bytes > 0 && !out.elements_are_apart()) return RAPT_BAD_OUT_STRIDES;
     if (o.final_state && !final_state.elements_are_apart()) return RAPT_BAD_STATE_STRIDES;
-    return check(tokens == 0);
-  }
-
-  // A dimension with one index has any stride. The layout of kernels needs one that is 1.
-  StateLayout layout(const Tensor &of) const {
-    const std::size_t first = of.dims - 2;
-    StateLayout made{of.strides[first], of.strides[first + 1]};
-    if (o.value_dim == 1)
-      made.value = 1;
-    else if (o.key_dim == 1)
-      made.key = 1;
-    return made;
+    return check(rule.all_tokens() == 0);
   }
 
   rapt_status check_workspace(Strided workspace) const {
@@ -205,7 +79,7 @@ class DeltaArrays {
       const rapt_status status =
           state.read(o.state, sizeof(float), 4, state.sizes, given, Repeats::yes, RAPT_BAD_STATE_STRIDES);
       if (status != RAPT_OK) return status;
-      if (!has_unit(state)) return RAPT_BAD_STATE_STRIDES;
+      if (!rule.has_unit(state)) return RAPT_BAD_STATE_STRIDES;
     }
     if (!o.final_state) return RAPT_OK;
     const rapt_state_strides &s = o.final_strides;
@@ -225,11 +99,7 @@ class DeltaArrays {
     const rapt_status status = final_state.read(o.final_state, sizeof(float), 5, final_state.sizes, given,
                                                 Repeats::no, RAPT_BAD_STATE_STRIDES);
     if (status != RAPT_OK) return status;
-    return has_unit(final_state) ? RAPT_OK : RAPT_BAD_STATE_STRIDES;
-  }
-  bool has_unit(const Tensor &of) const {
-    const StateLayout made = layout(of);
-    return made.key == 1 || made.value == 1;
+    return rule.has_unit(final_state) ? RAPT_OK : RAPT_BAD_STATE_STRIDES;
   }
   rapt_status check(bool is_empty) const {
     if (!is_empty) {
@@ -289,20 +159,6 @@ class DeltaTasks {
     return made;
   }
 
-  // The head of n that head h of m uses, where n divides m.
-  std::size_t shared(std::size_t h, std::size_t n, std::size_t m) const {
-    return o_.interleaved_heads ? h % n : h / (m / n);
-  }
-  // Of the heads of q that share a state, the first, and the distance to the next.
-  std::size_t first_query(std::size_t head) const {
-    if (o_.q_heads <= o_.v_heads) return shared(head, o_.q_heads, o_.v_heads);
-    return o_.interleaved_heads ? head : head * rule_.queries();
-  }
-  std::size_t first_output(std::size_t head) const {
-    return o_.q_heads <= o_.v_heads ? head : first_query(head);
-  }
-  std::size_t next_query() const { return o_.interleaved_heads ? o_.v_heads : 1; }
-
   // The offset of a token's row of a head.
   std::ptrdiff_t offset(const Tensor &of, const Task &task, std::size_t head, std::size_t token) const {
     const auto times = [](std::size_t count, std::ptrdiff_t stride) {
@@ -333,8 +189,8 @@ class DeltaTasks {
     if (!o_.final_state) return;
     const float *const from = state(task);
     float *const to = final_state(task, 0);
-    const StateLayout from_layout = o_.state ? arrays_.layout(arrays_.state) : StateLayout{};
-    const StateLayout to_layout = arrays_.layout(arrays_.final_state);
+    const StateLayout from_layout = o_.state ? rule_.layout(arrays_.state) : StateLayout{};
+    const StateLayout to_layout = rule_.layout(arrays_.final_state);
     for (std::size_t i = 0; i < o_.key_dim; ++i) {
       for (std::size_t j = 0; j < task.columns; ++j) {
         const auto down = static_cast<std::ptrdiff_t>(i), across = static_cast<std::ptrdiff_t>(j);
@@ -349,8 +205,8 @@ class DeltaTasks {
     call.key_dim = o_.key_dim, call.columns = task.columns, call.queries = rule_.queries();
     call.scale = rule_.scale, call.scratch = scratch_.state;
     call.begins = true, call.from = state(task), call.ahead = ahead;
-    if (call.from) call.from_layout = arrays_.layout(arrays_.state);
-    if (o_.final_state) call.to_layout = arrays_.layout(arrays_.final_state);
+    if (call.from) call.from_layout = rule_.layout(arrays_.state);
+    if (o_.final_state) call.to_layout = rule_.layout(arrays_.final_state);
     // States are wanted from this token on.
     const std::size_t window = smaller(rule_.window(), task.tokens), wanted = task.tokens - window;
     for (std::size_t t = 0; t < task.tokens; t += call.tokens) {
@@ -368,8 +224,8 @@ class DeltaTasks {
 
   // Points at the rows of the tokens from t on, as they are or as copies.
   void prepare(const Task &task, std::size_t t, DeltaCall &call) const {
-    const std::size_t first = first_query(task.head), next = next_query();
-    const std::size_t k_head = shared(task.head, o_.k_heads, o_.v_heads);
+    const std::size_t first = rule_.first_query(task.head), next = rule_.next_query();
+    const std::size_t k_head = rule_.k_head(task.head);
     const DeltaNorm norm{o_.l2_norm, rule_.eps};
     const auto rows = static_cast<std::ptrdiff_t>(o_.key_dim),
                columns = static_cast<std::ptrdiff_t>(task.columns);
@@ -382,7 +238,7 @@ class DeltaTasks {
       }
       call.v = row<float>(arrays_.v, task, task.head, t) + task.first_column;
       call.v_step = arrays_.v.strides[2];
-      call.out = static_cast<float *>(o_out()) + offset(arrays_.out, task, first_output(task.head), t) +
+      call.out = static_cast<float *>(o_out()) + offset(arrays_.out, task, rule_.first_output(task.head), t) +
                  task.first_column;
       call.out_step = arrays_.out.strides[2];
       call.answer_step = static_cast<std::ptrdiff_t>(next) * arrays_.out.strides[1];
@@ -427,7 +283,7 @@ class DeltaTasks {
   // Rounds outputs of 16 bits.
   void finish(const Task &task, std::size_t t, const DeltaCall &call) const {
     if constexpr (sizeof(E) != sizeof(float)) {
-      const std::size_t first = first_output(task.head), next = next_query();
+      const std::size_t first = rule_.first_output(task.head), next = rule_.next_query();
       for (std::size_t i = 0; i < call.tokens; ++i) {
         for (std::size_t query = 0; query < call.queries; ++query) {
           E *const to = static_cast<E *>(o_out()) + offset(arrays_.out, task, first + query * next, t + i) +

@@ -93,6 +93,9 @@ template <>
 inline constexpr std::size_t released_sizes<rapt_delta_rule_options>[] = {
     sizeof(rapt_delta_rule_options)};  // not released
 template <>
+inline constexpr std::size_t released_sizes<rapt_delta_rule_gradients>[] = {
+    sizeof(rapt_delta_rule_gradients)};  // not released
+template <>
 inline constexpr std::size_t released_sizes<rapt_attention_gradients>[] = {168};  // release 0.2
 
 // Copies `given` to `options`, which must hold the defaults. The defaults stay in fields that the caller's

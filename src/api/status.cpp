@@ -355,10 +355,14 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_L2_NORM:
       return "options->l2_norm is not one of rapt_l2_norm";
     case RAPT_BAD_STATE_STRIDES:
-      return "options->state_strides or final_strides is set without its array, has neither a key nor a value stride of 1, "
-             "or lets elements coincide";
+      return "strides of a state, or of a gradient of one, are set without its array, have neither a key nor a value stride "
+             "of 1, or let elements coincide";
     case RAPT_BAD_STATE_WINDOW:
       return "options->state_window or window_stride is set without final_state, or window_stride without a window";
+    case RAPT_BAD_DG:
+      return "gradients->dg is set without options->g, or dg_strides without dg, or they let elements coincide";
+    case RAPT_BAD_DBETA:
+      return "gradients->dbeta is set without options->beta, or dbeta_strides without dbeta, or they let elements coincide";
     case RAPT_BAD_INDICES:
       return "indices is null, or an index is below -1 or not below options->out_rows, of bags options->rows";
   }

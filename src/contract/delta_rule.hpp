@@ -15,6 +15,22 @@
 // terms by (n + 1) u of R = sum |k S a|. u errs by two roundings more of |beta| (|v| + R), and the new S by one more of
 // both terms. The chain of o adds n + 1 to the errors of S, and the scale one. rapt.h has the sums. Its constants hold
 // terms of second order up to n = 2^20.
+//
+// Gradients. G is the gradient of the state after a token, A the decayed state, and p = scale * dout. For each token,
+// the last one first, and of several queries first all dq and G:
+//
+//   dq[i]   = sum over j of fma(S[i][j], p[j])
+//   G[i][j] = fma(q[i], p[j], G[i][j])
+//   w[j]    = chain over i, ascending from +0, of fma(k[i], G[i][j], w[j])
+//   dv[j]   = beta * w[j]                                     without delta dv = w
+//   dbeta   = sum over j of fma(w[j], v[j] - r[j])
+//   dk[i]   = sum over j of fma(G[i][j], u[j]), then fma(A[i][j], -dv[j])     without delta the first alone
+//   G[i][j] = fma(k[i], -dv[j], G[i][j])                      only with delta
+//   dg[i]   = sum over j of fma(G[i][j], A[i][j])             that of a head: sum over i of fma(dg[i], 1)
+//   G[i][j] = G[i][j] * a[i]
+//
+// Sums have delta_lanes lanes from +0. Lane j mod 16 takes term j, with j ascending. Terms that are missing at the end are
+// products of zeros. Lanes fold by halves, lane l with lane l + half.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +40,7 @@ namespace rapt {
 namespace {
 
 inline constexpr float delta_least = std::numeric_limits<float>::min();
+inline constexpr std::size_t delta_lanes = 16;  // of the sums over columns
 
 }  // namespace
 }  // namespace rapt

@@ -19,6 +19,7 @@ struct MetricRows;
 struct ReduceCall;
 struct ScanCall;
 struct DeltaCall;
+struct DeltaBackwardCall;
 struct RopeCall;
 struct NormCall;
 struct NormBackwardCall;

@@ -41,6 +41,9 @@
 #ifndef RAPT_FAMILY_delta_rule
 #define RAPT_FAMILY_delta_rule(kernel)
 #endif
+#ifndef RAPT_FAMILY_delta_rule_backward
+#define RAPT_FAMILY_delta_rule_backward(kernel)
+#endif
 #ifndef RAPT_FAMILY_rope
 #define RAPT_FAMILY_rope(kernel)
 #endif

@@ -17,10 +17,11 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity(),
                  nan = std::numeric_limits<double>::quiet_NaN();
 
-class DeltaRuleCall final : public Call {
+// What calls of the rule and of its gradients share.
+class DeltaCall : public Call {
  public:
   template <class T>
-  DeltaRuleCall(const DeltaValues<T> &values, const Problem &problem, const Layout &layout)
+  DeltaCall(const DeltaValues<T> &values, const Problem &problem, const Layout &layout)
       : Call(layout, problem.seed % 2 == 1),
         of_(problem.as<DeltaProblem>()),
         offsets_(values.offsets),
@@ -56,42 +57,76 @@ class DeltaRuleCall final : public Call {
           .hold(std::span(values.beta));
     }
     if (of_.state) add_state("state", 0, &o_.state, o_.state_strides).hold(std::span(values.state));
-    Operand &out = add_tensor("out", element_of<T>, std::max(of_.q_heads(), of_.v_heads()), of_.cols, 2,
-                              &out_, o_.out_strides, RAPT_BAD_OUT);
-    out.role = Role::output;
-    Operand &final_state = add_state("final_state", 2, &o_.final_state, o_.final_strides);
-    final_state.role = Role::output;
-    final_state.replaces = "state";
     if (is_packed()) o_.offsets = offsets_.data();
+  }
+  const char *options() const override { return "rapt_delta_rule_options"; }
+  bool has_work() const override { return all_tokens() > 0 && of_.cols > 0; }
+
+ protected:
+  bool is_packed() const { return of_.ragged; }
+  std::size_t all_tokens() const {
+    return is_packed() ? static_cast<std::size_t>(offsets_.back()) : of_.batch * of_.rows;
+  }
+
+  Operand &add_tensor(const char *name, Element element, std::size_t heads, std::size_t row, std::size_t slot,
+                      void *pointer, rapt_strides &strides, rapt_status missing) {
+    const std::size_t batch = is_packed() ? 1 : of_.batch;
+    const std::size_t tokens = is_packed() ? static_cast<std::size_t>(offsets_.back()) : of_.rows;
+    Operand &added = add(name, element, {batch, heads, tokens, row}, slot, pointer);
+    added.missing = missing;
+    // Packed sequences have no batch stride.
+    added.stride_fields = {is_packed() ? nullptr : &strides.batch, &strides.head, &strides.token};
+    strides_names_.emplace_back(std::string(name) + "_strides");
+    added.stride_name = strides_names_.back().c_str();
+    if (layout().attention.tokens_outside) added.put_tokens_outside();
+    return added;
+  }
+  Operand &add_state(const char *name, std::size_t slot, void *pointer, rapt_state_strides &strides) {
+    Operand &added =
+        add(name, Element::f32, {of_.batch, of_.v_heads(), of_.key_dim, of_.cols}, slot, pointer);
+    added.stride_fields = {&strides.batch, &strides.head, &strides.key, &strides.value};
+    strides_names_.emplace_back(std::string(name == std::string("final_state") ? "final" : name) +
+                                "_strides");
+    added.stride_name = strides_names_.back().c_str();
+    if (layout().attention.value_outside) {
+      const auto gap = layout().gap[slot], keys = static_cast<std::ptrdiff_t>(of_.key_dim);
+      added.strides[2] = 1;
+      added.strides[3] = keys + gap;
+      added.strides[1] = added.strides[3] * static_cast<std::ptrdiff_t>(of_.cols);
+      added.strides[0] = added.strides[1] * static_cast<std::ptrdiff_t>(of_.v_heads());
+    }
+    return added;
+  }
+
+  void add_workspace(const Problem &problem,
+                     rapt_status (*size)(const rapt_delta_rule_options *, std::size_t *)) {
     // The pointers come later.
     rapt_delta_rule_options shape = o_;
     shape.decay_per_key = of_.per_key, shape.g = this;
-    rapt_delta_rule_workspace(&shape, &workspace_size_);
+    size(&shape, &workspace_size_);
     Operand &workspace = add("workspace", Element::u8, {1, 1, 1, workspace_size_}, 2, &workspace_);
     workspace.set_rows_apart(0);
     workspace.role = Role::scratch;
     workspace.missing = workspace.bad_overlap = RAPT_BAD_WORKSPACE;
     if (problem.seed % 3 == 0) workspace.values.assign(workspace_size_, 0x3f);
   }
-
-  rapt_status run() override {
-    const Calls calls = layout().attention.calls;
-    if (calls == Calls::task_by_task || calls == Calls::task_ranges)
-      return run_tasks(calls == Calls::task_by_task);
-    if (!is_packed() && (calls == Calls::query_by_query || calls == Calls::split_keys) && o_.final_state)
-      return run_chunks(calls == Calls::query_by_query ? 1 : 3);
-    if (calls == Calls::by_sequence && !is_packed()) return run_sequences();
-    return rapt_delta_rule(q_, k_, v_, out_, given(o_), workspace_, workspace_size_);
+  // Runs the tasks of a call, the last ones first: run(first, last).
+  template <class Run>
+  rapt_status run_tasks(rapt_status (*count)(const rapt_delta_rule_options *, std::size_t *), Run run) {
+    const bool one_by_one = layout().attention.calls == Calls::task_by_task;
+    std::size_t tasks = 0;
+    rapt_status status = count(given(o_), &tasks);
+    Random random(split_seed_);
+    // An empty run looks at all arguments.
+    if (status == RAPT_OK) status = run(std::size_t{0}, std::size_t{0});
+    for (std::size_t end = tasks; end > 0 && status == RAPT_OK;) {
+      const std::size_t taken = one_by_one ? 1 : 1 + random.below(end);
+      status = run(end - taken, end);
+      end -= taken;
+    }
+    return status;
   }
-  const char *options() const override { return "rapt_delta_rule_options"; }
-  bool has_work() const override { return all_tokens() > 0 && of_.cols > 0; }
-  std::vector<rapt_status> elsewhere(Where where) override {
-    std::size_t number;
-    if (where == Where::call) return {};
-    return {rapt_delta_rule_workspace(given(o_), &number), rapt_delta_rule_tasks(given(o_), &number)};
-  }
-
-  void add_limits(Limits &limits) override {
+  void add_limits_of_options(Limits &limits) {
     constexpr double least = 0x1p-126;
     limits.are_of(Where::options);
     limits.past("size", o_.size, RAPT_BAD_OPTIONS_SIZE,
@@ -118,19 +153,26 @@ class DeltaRuleCall final : public Call {
     if (!of_.decay) limits.past("g_strides", o_.g_strides.token, RAPT_BAD_G_STRIDES, {1});
     if (!of_.beta) limits.past("beta_strides", o_.beta_strides.head, RAPT_BAD_BETA_STRIDES, {1});
     if (!of_.state) limits.past("state_strides", o_.state_strides.key, RAPT_BAD_STATE_STRIDES, {1});
-    limits.past("window_stride", o_.window_stride, RAPT_BAD_STATE_WINDOW, {1, -1});
-    limits.add({"state_window", only(RAPT_BAD_STATE_WINDOW), [this] {
-                  o_.final_state = nullptr;
-                  o_.final_strides = {0, 0, 0, 0};
-                  o_.state_window = 1;
-                }});
+  }
+  void add_limits_of_tensors(Limits &limits) {
+    add_strides(limits, "q_strides", o_.q_strides, RAPT_BAD_Q_STRIDES, of_.q_heads());
+    add_strides(limits, "k_strides", o_.k_strides, RAPT_BAD_K_STRIDES, of_.k_heads());
+    add_strides(limits, "v_strides", o_.v_strides, RAPT_BAD_V_STRIDES, of_.v_heads());
+    if (of_.decay) add_strides(limits, "g_strides", o_.g_strides, RAPT_BAD_G_STRIDES, of_.v_heads());
+    if (of_.beta) add_strides(limits, "beta_strides", o_.beta_strides, RAPT_BAD_BETA_STRIDES, of_.v_heads());
+    if (of_.key_dim > 1 && of_.cols > 1 && of_.state)
+      limits.add({"state_strides", only(RAPT_BAD_STATE_STRIDES), [this] {
+                    o_.state_strides = {1, 1, 2, 3};
+                  }});
+  }
+  void add_limits_of_fields(Limits &limits) {
     limits.field("decay_per_key", o_.decay_per_key);
-    limits.field("state_window", o_.state_window);
     limits.field("interleaved_heads", o_.interleaved_heads);
     limits.field("g", o_.g);
     limits.field("beta", o_.beta);
     limits.field("state", o_.state);
-    limits.are_of(Where::call);
+  }
+  void add_limits_of_tokens(Limits &limits) {
     limits.at("interleaved_heads", o_.interleaved_heads, {of_.interleaved ? 1 : 0});
     if (!is_packed() || all_tokens() > 0)
       limits.past("tokens", o_.tokens,
@@ -147,15 +189,89 @@ class DeltaRuleCall final : public Call {
                   offsets_.back() = static_cast<std::int32_t>(of_.rows) + 1;
                   o_.offsets = offsets_.data();
                 }});
+  }
+  // Sizes past all limits may also leave out a stride.
+  Statuses strides_of_tokens() const {
+    return only(RAPT_BAD_Q_STRIDES) | only(RAPT_BAD_K_STRIDES) | only(RAPT_BAD_V_STRIDES) |
+           only(RAPT_BAD_OUT_STRIDES) | only(RAPT_BAD_G_STRIDES) | only(RAPT_BAD_BETA_STRIDES) |
+           only(RAPT_BAD_OFFSETS);
+  }
+  void add_strides(Limits &limits, const char *name, rapt_strides &strides, rapt_status bad,
+                   std::size_t heads, bool is_output = false) {
+    const std::size_t tokens = is_packed() ? static_cast<std::size_t>(offsets_.back()) : of_.rows;
+    if (tokens <= 1) return;
+    const auto set = [this, &strides, heads, tokens](std::ptrdiff_t token) {
+      const auto row = static_cast<std::ptrdiff_t>(std::max(of_.key_dim, of_.cols));
+      strides = {row * static_cast<std::ptrdiff_t>(tokens * heads), row * static_cast<std::ptrdiff_t>(tokens),
+                 token};
+    };
+    limits.add({name, only(bad), [set] { set(-1); }});
+    if (heads > 1) limits.add({name, only(bad), [set] { set(0); }});
+    limits.add({name, only(RAPT_BAD_SIZE), [set] { set(PTRDIFF_MAX); }});
+    if (is_output) {
+      limits.add({name, only(bad), [set] { set(RAPT_REPEAT); }});
+      if (of_.cols > 1) limits.add({name, only(bad), [set] { set(1); }});
+    }
+  }
+
+  const DeltaProblem of_;
+  std::vector<std::int32_t> offsets_;
+  std::uint64_t split_seed_;
+  std::deque<std::string> strides_names_;
+  rapt_delta_rule_options o_{};
+  std::size_t workspace_size_ = 0;
+  void *q_ = nullptr, *k_ = nullptr, *v_ = nullptr, *workspace_ = nullptr;
+};
+
+class DeltaRuleCall final : public DeltaCall {
+ public:
+  template <class T>
+  DeltaRuleCall(const DeltaValues<T> &values, const Problem &problem, const Layout &layout)
+      : DeltaCall(values, problem, layout) {
+    Operand &out = add_tensor("out", element_of<T>, std::max(of_.q_heads(), of_.v_heads()), of_.cols, 2,
+                              &out_, o_.out_strides, RAPT_BAD_OUT);
+    out.role = Role::output;
+    Operand &final_state = add_state("final_state", 2, &o_.final_state, o_.final_strides);
+    final_state.role = Role::output;
+    final_state.replaces = "state";
+    add_workspace(problem, rapt_delta_rule_workspace);
+  }
+
+  rapt_status run() override {
+    const Calls calls = layout().attention.calls;
+    if (calls == Calls::task_by_task || calls == Calls::task_ranges)
+      return run_tasks(rapt_delta_rule_tasks, [this](std::size_t first, std::size_t last) {
+        return rapt_delta_rule_run(q_, k_, v_, out_, given(o_), first, last, workspace_, workspace_size_);
+      });
+    if (!is_packed() && (calls == Calls::query_by_query || calls == Calls::split_keys) && o_.final_state)
+      return run_chunks(calls == Calls::query_by_query ? 1 : 3);
+    if (calls == Calls::by_sequence && !is_packed()) return run_sequences();
+    return rapt_delta_rule(q_, k_, v_, out_, given(o_), workspace_, workspace_size_);
+  }
+  std::vector<rapt_status> elsewhere(Where where) override {
+    std::size_t number;
+    if (where == Where::call) return {};
+    return {rapt_delta_rule_workspace(given(o_), &number), rapt_delta_rule_tasks(given(o_), &number)};
+  }
+
+  void add_limits(Limits &limits) override {
+    limits.are_of(Where::options);
+    add_limits_of_options(limits);
+    limits.past("window_stride", o_.window_stride, RAPT_BAD_STATE_WINDOW, {1, -1});
+    limits.add({"state_window", only(RAPT_BAD_STATE_WINDOW), [this] {
+                  o_.final_state = nullptr;
+                  o_.final_strides = {0, 0, 0, 0};
+                  o_.state_window = 1;
+                }});
+    add_limits_of_fields(limits);
+    limits.field("state_window", o_.state_window);
+    limits.are_of(Where::call);
+    add_limits_of_tokens(limits);
     if (!has_work()) return;
     limits.past("workspace", workspace_size_, RAPT_BAD_WORKSPACE, {0, workspace_size_ - 1});
-    add_strides(limits, "q_strides", o_.q_strides, RAPT_BAD_Q_STRIDES, of_.q_heads());
-    add_strides(limits, "k_strides", o_.k_strides, RAPT_BAD_K_STRIDES, of_.k_heads());
-    add_strides(limits, "v_strides", o_.v_strides, RAPT_BAD_V_STRIDES, of_.v_heads());
+    add_limits_of_tensors(limits);
     add_strides(limits, "out_strides", o_.out_strides, RAPT_BAD_OUT_STRIDES,
-                std::max(of_.q_heads(), of_.v_heads()));
-    if (of_.decay) add_strides(limits, "g_strides", o_.g_strides, RAPT_BAD_G_STRIDES, of_.v_heads());
-    if (of_.beta) add_strides(limits, "beta_strides", o_.beta_strides, RAPT_BAD_BETA_STRIDES, of_.v_heads());
+                std::max(of_.q_heads(), of_.v_heads()), true);
     if (of_.key_dim > 1 && of_.cols > 1) {
       limits.add({"final_strides", only(RAPT_BAD_STATE_STRIDES), [this] { o_.final_strides.key = -1; }});
       limits.add({"final_strides", only(RAPT_BAD_STATE_STRIDES) | only(RAPT_BAD_OVERLAP), [this] {
@@ -165,62 +281,10 @@ class DeltaRuleCall final : public Call {
       limits.add({"final_strides", only(RAPT_BAD_STATE_STRIDES), [this] {
                     o_.final_strides = {1, 1, 1, 1};
                   }});
-      if (of_.state)
-        limits.add({"state_strides", only(RAPT_BAD_STATE_STRIDES), [this] {
-                      o_.state_strides = {1, 1, 2, 3};
-                    }});
     }
   }
 
  private:
-  bool is_packed() const { return of_.ragged; }
-  std::size_t all_tokens() const {
-    return is_packed() ? static_cast<std::size_t>(offsets_.back()) : of_.batch * of_.rows;
-  }
-
-  Operand &add_tensor(const char *name, Element element, std::size_t heads, std::size_t row, std::size_t slot,
-                      void *pointer, rapt_strides &strides, rapt_status missing) {
-    const std::size_t batch = is_packed() ? 1 : of_.batch;
-    const std::size_t tokens = is_packed() ? static_cast<std::size_t>(offsets_.back()) : of_.rows;
-    Operand &added = add(name, element, {batch, heads, tokens, row}, slot, pointer);
-    added.missing = missing;
-    // Packed sequences have no batch stride.
-    added.stride_fields = {is_packed() ? nullptr : &strides.batch, &strides.head, &strides.token};
-    strides_names_.emplace_back(std::string(name) + "_strides");
-    added.stride_name = strides_names_.back().c_str();
-    if (layout().attention.tokens_outside) added.put_tokens_outside();
-    return added;
-  }
-  Operand &add_state(const char *name, std::size_t slot, void *pointer, rapt_state_strides &strides) {
-    Operand &added =
-        add(name, Element::f32, {of_.batch, of_.v_heads(), of_.key_dim, of_.cols}, slot, pointer);
-    added.stride_fields = {&strides.batch, &strides.head, &strides.key, &strides.value};
-    added.stride_name = slot == 0 ? "state_strides" : "final_strides";
-    if (layout().attention.value_outside) {
-      const auto gap = layout().gap[slot], keys = static_cast<std::ptrdiff_t>(of_.key_dim);
-      added.strides[2] = 1;
-      added.strides[3] = keys + gap;
-      added.strides[1] = added.strides[3] * static_cast<std::ptrdiff_t>(of_.cols);
-      added.strides[0] = added.strides[1] * static_cast<std::ptrdiff_t>(of_.v_heads());
-    }
-    return added;
-  }
-
-  rapt_status run_tasks(bool one_by_one) {
-    std::size_t tasks = 0;
-    rapt_status status = rapt_delta_rule_tasks(given(o_), &tasks);
-    Random random(split_seed_);
-    // An empty run looks at all arguments.
-    if (status == RAPT_OK)
-      status = rapt_delta_rule_run(q_, k_, v_, out_, given(o_), 0, 0, workspace_, workspace_size_);
-    for (std::size_t end = tasks; end > 0 && status == RAPT_OK;) {
-      const std::size_t count = one_by_one ? 1 : 1 + random.below(end);
-      status =
-          rapt_delta_rule_run(q_, k_, v_, out_, given(o_), end - count, end, workspace_, workspace_size_);
-      end -= count;
-    }
-    return status;
-  }
   // Strides that have a default are filled in, because parts of a tensor need them.
   rapt_delta_rule_options with_strides() const {
     rapt_delta_rule_options o = o_;
@@ -280,37 +344,90 @@ class DeltaRuleCall final : public Call {
     return status;
   }
 
-  // Sizes past all limits may also leave out a stride.
-  Statuses strides_of_tokens() const {
-    return only(RAPT_BAD_Q_STRIDES) | only(RAPT_BAD_K_STRIDES) | only(RAPT_BAD_V_STRIDES) |
-           only(RAPT_BAD_OUT_STRIDES) | only(RAPT_BAD_G_STRIDES) | only(RAPT_BAD_BETA_STRIDES) |
-           only(RAPT_BAD_OFFSETS);
-  }
-  void add_strides(Limits &limits, const char *name, rapt_strides &strides, rapt_status bad,
-                   std::size_t heads) {
-    const std::size_t tokens = is_packed() ? static_cast<std::size_t>(offsets_.back()) : of_.rows;
-    if (tokens <= 1) return;
-    const auto set = [this, &strides, heads, tokens](std::ptrdiff_t token) {
-      const auto row = static_cast<std::ptrdiff_t>(std::max(of_.key_dim, of_.cols));
-      strides = {row * static_cast<std::ptrdiff_t>(tokens * heads), row * static_cast<std::ptrdiff_t>(tokens),
-                 token};
+  void *out_ = nullptr;
+};
+
+class DeltaBackwardCall final : public DeltaCall {
+ public:
+  template <class T>
+  DeltaBackwardCall(const DeltaValues<T> &values, const DeltaGradientValues<T> &gradients,
+                    const Problem &problem, const Layout &layout)
+      : DeltaCall(values, problem, layout) {
+    d_.size = sizeof d_;
+    add_tensor("dout", element_of<T>, std::max(of_.q_heads(), of_.v_heads()), of_.cols, 0, &d_.dout,
+               d_.dout_strides, RAPT_BAD_DOUT)
+        .hold(std::span(gradients.dout));
+    if (!gradients.dfinal.empty())
+      add_state("dfinal", 0, &d_.dfinal, d_.dfinal_strides).hold(std::span(gradients.dfinal));
+    const auto add_output = [&](const char *name, Element element, std::size_t heads, std::size_t row,
+                                void *pointer, rapt_strides &strides, rapt_status missing) {
+      add_tensor(name, element, heads, row, 2, pointer, strides, missing).role = Role::output;
     };
-    limits.add({name, only(bad), [set] { set(-1); }});
-    if (heads > 1) limits.add({name, only(bad), [set] { set(0); }});
-    limits.add({name, only(RAPT_BAD_SIZE), [set] { set(PTRDIFF_MAX); }});
-    if (bad == RAPT_BAD_OUT_STRIDES) {
-      limits.add({name, only(bad), [set] { set(RAPT_REPEAT); }});
-      if (of_.cols > 1) limits.add({name, only(bad), [set] { set(1); }});
+    add_output("dq", element_of<T>, of_.q_heads(), of_.key_dim, &d_.dq, d_.dq_strides, RAPT_BAD_DQ);
+    add_output("dk", element_of<T>, of_.k_heads(), of_.key_dim, &d_.dk, d_.dk_strides, RAPT_BAD_DK);
+    add_output("dv", element_of<T>, of_.v_heads(), of_.cols, &d_.dv, d_.dv_strides, RAPT_BAD_DV);
+    if (of_.decay) {
+      add_output("dg", Element::f32, of_.v_heads(), of_.per_key ? of_.key_dim : 1, &d_.dg, d_.dg_strides,
+                 RAPT_OK);
+    }
+    if (of_.beta) add_output("dbeta", Element::f32, of_.v_heads(), 1, &d_.dbeta, d_.dbeta_strides, RAPT_OK);
+    add_state("dstate", 2, &d_.dstate, d_.dstate_strides).role = Role::output;
+    add_workspace(problem, rapt_delta_rule_backward_workspace);
+  }
+
+  rapt_status run() override {
+    const Calls calls = layout().attention.calls;
+    if (calls == Calls::task_by_task || calls == Calls::task_ranges) {
+      return run_tasks(rapt_delta_rule_backward_tasks, [this](std::size_t first, std::size_t last) {
+        return rapt_delta_rule_backward_run(q_, k_, v_, given(o_), &d_, first, last, workspace_,
+                                            workspace_size_);
+      });
+    }
+    return rapt_delta_rule_backward(q_, k_, v_, given(o_), &d_, workspace_, workspace_size_);
+  }
+  std::vector<rapt_status> elsewhere(Where where) override {
+    std::size_t number;
+    if (where == Where::call) return {};
+    return {rapt_delta_rule_backward_workspace(given(o_), &number),
+            rapt_delta_rule_backward_tasks(given(o_), &number)};
+  }
+  void add_limits(Limits &limits) override {
+    limits.are_of(Where::options);
+    add_limits_of_options(limits);
+    add_limits_of_fields(limits);
+    limits.are_of(Where::call);
+    add_limits_of_tokens(limits);
+    limits.past("gradients_size", d_.size, RAPT_BAD_GRADIENTS,
+                {0, sizeof d_ - 8, sizeof d_ - 1, sizeof d_ + 1, sizeof d_ + 8, SIZE_MAX});
+    if (!of_.decay) {
+      limits.past("dg_strides", d_.dg_strides.token, RAPT_BAD_DG, {1});
+      limits.add({"dg", only(RAPT_BAD_DG), [this] { d_.dg = this; }});
+    }
+    if (!of_.beta) {
+      limits.past("dbeta_strides", d_.dbeta_strides.head, RAPT_BAD_DBETA, {1});
+      limits.add({"dbeta", only(RAPT_BAD_DBETA), [this] { d_.dbeta = this; }});
+    }
+    if (!d_.dfinal) limits.past("dfinal_strides", d_.dfinal_strides.key, RAPT_BAD_STATE_STRIDES, {1});
+    if (!has_work()) return;
+    limits.past("workspace", workspace_size_, RAPT_BAD_WORKSPACE, {0, workspace_size_ - 1});
+    add_limits_of_tensors(limits);
+    add_strides(limits, "dout_strides", d_.dout_strides, RAPT_BAD_DOUT_STRIDES,
+                std::max(of_.q_heads(), of_.v_heads()));
+    add_strides(limits, "dq_strides", d_.dq_strides, RAPT_BAD_DQ_STRIDES, of_.q_heads(), true);
+    add_strides(limits, "dk_strides", d_.dk_strides, RAPT_BAD_DK_STRIDES, of_.k_heads(), true);
+    add_strides(limits, "dv_strides", d_.dv_strides, RAPT_BAD_DV_STRIDES, of_.v_heads(), true);
+    if (of_.decay) add_strides(limits, "dg_strides", d_.dg_strides, RAPT_BAD_DG, of_.v_heads(), true);
+    if (of_.beta) add_strides(limits, "dbeta_strides", d_.dbeta_strides, RAPT_BAD_DBETA, of_.v_heads(), true);
+    if (of_.key_dim > 1 && of_.cols > 1) {
+      limits.add({"dstate_strides", only(RAPT_BAD_STATE_STRIDES), [this] { d_.dstate_strides.key = -1; }});
+      limits.add({"dstate_strides", only(RAPT_BAD_STATE_STRIDES), [this] {
+                    d_.dstate_strides = {1, 1, 1, 1};
+                  }});
     }
   }
 
-  const DeltaProblem of_;
-  std::vector<std::int32_t> offsets_;
-  std::uint64_t split_seed_;
-  std::deque<std::string> strides_names_;
-  rapt_delta_rule_options o_{};
-  std::size_t workspace_size_ = 0;
-  void *q_ = nullptr, *k_ = nullptr, *v_ = nullptr, *out_ = nullptr, *workspace_ = nullptr;
+ private:
+  rapt_delta_rule_gradients d_{};
 };
 
 // Rows of such numbers keep states of ordinary size: longer keys would make them grow without limit.
@@ -361,6 +478,19 @@ DeltaValues<T> make_new_values(const Problem &problem) {
   return made;
 }
 
+template <class T>
+DeltaGradientValues<T> make_new_gradients(const Problem &problem) {
+  const auto &of = problem.as<DeltaProblem>();
+  const DeltaValues<T> &values = make_delta_values<T>(problem);
+  const std::size_t tokens = of.ragged ? static_cast<std::size_t>(values.offsets.back()) : of.batch * of.rows;
+  Random random(problem.seed ^ 0x6772616473u);
+  DeltaGradientValues<T> made;
+  made.dout = make_rows<T>(problem, random, tokens * std::max(of.q_heads(), of.v_heads()), of.cols, 1);
+  if (!random.one_in(3))
+    made.dfinal = make_rows<float>(problem, random, of.batch * of.v_heads() * of.key_dim, of.cols, 0.5);
+  return made;
+}
+
 InputClass draw_input(Random &random) {
   return random.one_of({InputClass::gaussian, InputClass::gaussian, InputClass::gaussian, InputClass::uniform,
                         InputClass::gaussian_wide, InputClass::denormals, InputClass::tiny_rows,
@@ -382,6 +512,26 @@ std::unique_ptr<Call> make_delta_rule(Element element, const Problem &problem, c
   return with_float_type_of(element, [&]<class T>(T) -> std::unique_ptr<Call> {
     if constexpr (sizeof(T) <= 4) {
       return std::make_unique<DeltaRuleCall>(make_delta_values<T>(problem), problem, layout);
+    } else {
+      return nullptr;
+    }
+  });
+}
+
+template <class T>
+const DeltaGradientValues<T> &make_delta_gradients(const Problem &problem) {
+  return remembered(problem, [&] { return make_new_gradients<T>(problem); });
+}
+template const DeltaGradientValues<float> &make_delta_gradients(const Problem &);
+template const DeltaGradientValues<F16> &make_delta_gradients(const Problem &);
+template const DeltaGradientValues<BF16> &make_delta_gradients(const Problem &);
+
+std::unique_ptr<Call> make_delta_rule_backward(Element element, const Problem &problem,
+                                               const Layout &layout) {
+  return with_float_type_of(element, [&]<class T>(T) -> std::unique_ptr<Call> {
+    if constexpr (sizeof(T) <= 4) {
+      return std::make_unique<DeltaBackwardCall>(make_delta_values<T>(problem),
+                                                 make_delta_gradients<T>(problem), problem, layout);
     } else {
       return nullptr;
     }

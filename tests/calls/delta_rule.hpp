@@ -1,4 +1,4 @@
-// The calls of rapt_delta_rule.
+// The calls of rapt_delta_rule and rapt_delta_rule_backward.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,20 @@ struct DeltaValues {
 template <class T>
 const DeltaValues<T> &make_delta_values(const Problem &problem);
 
+// The gradients that a backward call takes, as DeltaValues. Without dfinal it is empty.
+template <class T>
+struct DeltaGradientValues {
+  std::vector<T> dout;
+  std::vector<float> dfinal;
+};
+template <class T>
+const DeltaGradientValues<T> &make_delta_gradients(const Problem &problem);
+
 // The results are out and the final states.
 std::unique_ptr<Call> make_delta_rule(Element element, const Problem &problem, const Layout &layout);
+
+// The results are dq, dk, dv, with g and beta their gradients, and dstate.
+std::unique_ptr<Call> make_delta_rule_backward(Element element, const Problem &problem, const Layout &layout);
 
 // Draws random shapes and options of up to `most` elements of states.
 Problem draw_delta_problem(Random &random, std::size_t most);

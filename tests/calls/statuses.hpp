@@ -12,7 +12,7 @@ class Statuses {
 
  public:
   static constexpr int limit = 64 * words;  // each status is below it
-  static_assert(RAPT_BAD_STATE_WINDOW < limit);
+  static_assert(RAPT_BAD_DBETA < limit);
 
   // The empty set, which is written as 0.
   constexpr Statuses(int = 0) {}

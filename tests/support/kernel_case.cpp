@@ -99,6 +99,10 @@ std::unique_ptr<Call> delta(const Problem &problem, const Layout &layout) {
   return make_delta_rule(element_of<T>, problem, layout);
 }
 template <class T>
+std::unique_ptr<Call> delta_backward(const Problem &problem, const Layout &layout) {
+  return make_delta_rule_backward(element_of<T>, problem, layout);
+}
+template <class T>
 std::unique_ptr<Call> convolution(const Problem &problem, const Layout &layout) {
   return make_convolution(element_of<T>, problem, layout);
 }
@@ -197,6 +201,8 @@ OF_ALL(reduce, reduce, reduce)
 OF_ALL(scan, reduce, scan)
 DESCRIBED(delta_rule, float, delta_rule, delta<float>)
 OF_HALVES(delta_rule, delta_rule, delta)
+DESCRIBED(delta_rule_backward, float, delta_rule, delta_backward<float>)
+OF_HALVES(delta_rule_backward, delta_rule, delta_backward)
 DESCRIBED(convert_f16_to_f32, F16, vector, vectors<F16, Vectors::to_f32>)
 DESCRIBED(convert_bf16_to_f32, BF16, vector, vectors<BF16, Vectors::to_f32>)
 DESCRIBED(convert_f32_to_f16, F16, vector, vectors<F16, Vectors::from_f32>)

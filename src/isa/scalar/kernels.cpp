@@ -6,6 +6,7 @@
 #include "isa/scalar/attention_backward.hpp"
 #include "isa/scalar/convolution.hpp"
 #include "isa/scalar/delta_rule.hpp"
+#include "isa/scalar/delta_rule_backward.hpp"
 #include "isa/scalar/dot.hpp"
 #include "isa/scalar/exp.hpp"
 #include "isa/scalar/expert_sum.hpp"
@@ -36,6 +37,7 @@
 #define RAPT_FAMILY_linear_in_i8(kernel) kernel
 #define RAPT_FAMILY_reduce(kernel) kernel
 #define RAPT_FAMILY_delta_rule(kernel) kernel
+#define RAPT_FAMILY_delta_rule_backward(kernel) kernel
 #define RAPT_FAMILY_rope(kernel) kernel
 #define RAPT_FAMILY_attention(kernel) kernel
 #define RAPT_FAMILY_attention_in_bf16(kernel) kernel

@@ -20,6 +20,7 @@ struct FlushedByCpu {
   static V fma(V a, V b, V c) { return S::fma(a, b, c); }
   static V product(V a, V b) { return a * b; }
   static V difference(V a, V b) { return a - b; }
+  static V sum(V a, V b) { return a + b; }
 };
 
 // In the default mode. Operands have gone through operand(), or are results.
@@ -36,8 +37,9 @@ struct FlushedExactly {
     return operand(without_tiny(a, b, c, sum));
   }
   static V product(V a, V b) { return fma(a, b, V(-0.0f)); }
-  // Differences of normal numbers are exact where they are tiny.
+  // Differences and sums of normal numbers are exact where they are tiny.
   static V difference(V a, V b) { return operand(a - b); }
+  static V sum(V a, V b) { return operand(a + b); }
 
  private:
   // The smallest normal number may be a tiny result that was rounded up. The same operation at 2^64 times the size
