@@ -281,6 +281,37 @@ TEST_CASE("the delta rule") {
          });
 }
 
+TEST_CASE("gradients of the delta rule") {
+  const char *const whole = "rows=4 n=10 key_dim=12 batch=2 heads=2 decay beta state seed=2";
+  const char *const plain = "rows=4 n=10 key_dim=12 batch=2 heads=2 seed=2";
+  expect("delta_rule_backward",
+         {
+             {whole, "", RAPT_OK},
+             {whole, "options=null", RAPT_BAD_OPTIONS},
+             {whole, "gradients_size=8", RAPT_BAD_GRADIENTS},
+             {whole, "q=null", RAPT_BAD_Q},
+             {whole, "k=null", RAPT_BAD_K},
+             {whole, "v=null", RAPT_BAD_V},
+             {whole, "dout=null", RAPT_BAD_DOUT},
+             {whole, "dq=null", RAPT_BAD_DQ},
+             {whole, "dk=null", RAPT_BAD_DK},
+             {whole, "dv=null", RAPT_BAD_DV},
+             {whole, "dg=null", RAPT_OK},
+             {whole, "dbeta=null", RAPT_OK},
+             {whole, "dstate=null", RAPT_OK},
+             {whole, "workspace=null", RAPT_BAD_WORKSPACE},
+             {whole, "size=8", RAPT_BAD_OPTIONS_SIZE},
+             {whole, "g=null", RAPT_BAD_DG},
+             {whole, "beta=null", RAPT_BAD_DBETA},
+             {plain, "dg_strides=1", RAPT_BAD_DG},
+             {plain, "dbeta_strides=1", RAPT_BAD_DBETA},
+             {whole, "dq=q+0", RAPT_BAD_OVERLAP},
+             {whole, "dstate=state+0", RAPT_BAD_OVERLAP},
+             {whole, "dk=dq+0", RAPT_BAD_OVERLAP},
+             {"rows=0 n=10 key_dim=12 batch=2 heads=2 decay beta state seed=2", "dq=null", RAPT_OK},
+         });
+}
+
 TEST_CASE("linear layers") {
   const Edge of_all[] = {
       {"rows=3 n=5 outputs=130", "", RAPT_OK},

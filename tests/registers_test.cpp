@@ -230,6 +230,18 @@ void watch_kernels(std::size_t n, Watch &&watch) {
              workspace.size());
       });
     }
+    rapt_delta_rule_gradients gradients = RAPT_DELTA_RULE_GRADIENTS_INIT;
+    std::vector<float> dk(rows * n), dv(rows * n), dg(rows), dbeta(rows), dstate(n * n);
+    tokens.tokens = rows;
+    gradients.dout = x.data();
+    gradients.dq = y.data(), gradients.dk = dk.data(), gradients.dv = dv.data();
+    gradients.dg = dg.data(), gradients.dbeta = dbeta.data(), gradients.dstate = dstate.data();
+    (void)rapt_delta_rule_backward_workspace(&tokens, &bytes);
+    workspace.resize(bytes);
+    watch("delta_rule_backward", [&](WatchedCall &call) {
+      call(rapt_delta_rule_backward, x.data(), x.data(), x.data(), &tokens, &gradients, workspace.data(),
+           workspace.size());
+    });
   }
   for (const int operation : {RAPT_SUM, RAPT_PRODUCT}) {
     for (const std::size_t axis : {0u, 1u}) {

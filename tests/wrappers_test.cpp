@@ -903,6 +903,58 @@ TEST_CASE_TEMPLATE("the delta rule", T, float, f16, bf16) {
   CHECK(delta_rule(q, k, v, out, o, workspace) == RAPT_BAD_HEADS);
 }
 
+TEST_CASE_TEMPLATE("gradients of the delta rule", T, float, f16, bf16) {
+  constexpr std::size_t tokens = 3, keys = 8, values = 5;
+  Random random(13);
+  const std::vector<T> q = draw_elements<T>(tokens * keys, random),
+                       k = draw_elements<T>(2 * tokens * keys, random),
+                       v = draw_elements<T>(4 * tokens * values, random),
+                       dout = draw_elements<T>(4 * tokens * values, random);
+  struct Results {
+    std::vector<T> dq, dk, dv;
+    rapt_delta_rule_gradients gradients = RAPT_DELTA_RULE_GRADIENTS_INIT;
+    Results(const std::vector<T> &of_q, const std::vector<T> &of_k, const std::vector<T> &of_v,
+            const std::vector<T> &of_out)
+        : dq(of_q.size()), dk(of_k.size()), dv(of_v.size()) {
+      gradients.dout = of_out.data();
+      gradients.dq = dq.data(), gradients.dk = dk.data(), gradients.dv = dv.data();
+    }
+    bool operator==(const Results &o) const {
+      return same_bytes(dq, o.dq) && same_bytes(dk, o.dk) && same_bytes(dv, o.dv);
+    }
+  };
+  rapt_delta_rule_options o = RAPT_DELTA_RULE_OPTIONS_INIT;
+  o.tokens = tokens;
+  o.v_heads = 4;
+  o.k_heads = 2;
+  o.key_dim = keys;
+  o.value_dim = values;
+  rapt_delta_rule_options plain = o;
+  plain.type = ApiOf<T>::type;
+  std::vector<std::byte> workspace(delta_rule_backward_workspace<T>(o));
+  REQUIRE(!workspace.empty());
+  Results expected(q, k, v, dout), got = expected, by_tasks = expected;
+  REQUIRE(rapt_delta_rule_backward(q.data(), k.data(), v.data(), &plain, &expected.gradients,
+                                   workspace.data(), workspace.size()) == RAPT_OK);
+  for (Results *of : {&got, &by_tasks})
+    of->gradients.dq = of->dq.data(), of->gradients.dk = of->dk.data(), of->gradients.dv = of->dv.data();
+  REQUIRE(delta_rule_backward(q, k, v, o, got.gradients, workspace) == RAPT_OK);
+  CHECK(got == expected);
+  for (std::size_t task = delta_rule_backward_tasks<T>(o); task-- > 0;) {
+    CHECK(delta_rule_backward_run(q, k, v, o, by_tasks.gradients, task, task + 1, workspace) == RAPT_OK);
+  }
+  CHECK(by_tasks == expected);
+  const auto status = [&](const auto &of_q, const auto &of_k, const auto &of_v) {
+    return delta_rule_backward(of_q, of_k, of_v, o, got.gradients, workspace);
+  };
+  CHECK(status(std::span(q).first(q.size() - 1), k, v) == RAPT_BAD_SIZE);
+  CHECK(status(q, std::span(k).first(k.size() - 1), v) == RAPT_BAD_SIZE);
+  CHECK(status(q, k, std::span(v).first(v.size() - 1)) == RAPT_BAD_SIZE);
+  CHECK(status(std::vector<double>(q.size()), k, v) == RAPT_BAD_TYPE);
+  o.v_heads = 3;
+  CHECK(status(q, k, v) == RAPT_BAD_HEADS);
+}
+
 TEST_CASE_TEMPLATE("rope", T, float, double, f16, bf16) {
   constexpr std::size_t heads = 2, tokens = 3, dim = 8, size = heads * tokens * dim;
   Random random(9);
