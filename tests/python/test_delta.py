@@ -136,3 +136,80 @@ def test_wrong_offsets(offsets: Any) -> None:
         rapt.delta_rule(np.repeat(q, 2, 0), np.repeat(q, 2, 0), np.repeat(q, 2, 0), offsets=[0, 3])
     with pytest.raises(ValueError, match="state_window is 0"):
         rapt.delta_rule(q, q, q, state_window=0)
+
+
+def loss(arrays: dict[str, Any], dout: Any, dfinal: Any) -> float:
+    """Whose gradients dout and dfinal are, in float64, of two states for each head of q and k."""
+    out, after = truth(
+        *(np.repeat(arrays[name], 2, 1) for name in ("q", "k")),
+        *(arrays.get(name) for name in ("v", "g", "beta", "state")),
+        0.5,
+    )
+    return float((out * dout).sum() + (after * dfinal).sum())
+
+
+@pytest.mark.parametrize("per_key", [False, True])
+@pytest.mark.parametrize("has_g", [False, True])
+@pytest.mark.parametrize("has_beta", [False, True])
+def test_gradients_next_to_differences(has_g: bool, has_beta: bool, per_key: bool) -> None:
+    arrays = {"q": numbers(2, 2, 19, 20, size=0.3), "k": numbers(2, 2, 19, 20, seed=2, size=0.3)}
+    arrays |= {"v": numbers(2, 4, 19, 33, seed=3), "state": numbers(2, 4, 20, 33, seed=4)}
+    if has_g:
+        arrays["g"] = -np.abs(numbers(2, 4, 19, *([20] if per_key else []), seed=5))
+    if has_beta:
+        arrays["beta"] = np.abs(numbers(2, 4, 19, seed=6))
+    dout, dfinal = numbers(2, 4, 19, 33, seed=7), numbers(2, 4, 20, 33, seed=8)
+    q, k, v, state = (arrays[name] for name in ("q", "k", "v", "state"))
+    given = q, k, v, dout, arrays.get("g"), arrays.get("beta")
+    got = rapt.delta_rule_backward(*given, state=state, dfinal=dfinal, scale=0.5)
+    assert (got.dg is None, got.dbeta is None) == (not has_g, not has_beta)
+    for name, array in arrays.items():
+        gradient, way = getattr(got, f"d{name}"), np.sign(numbers(*array.shape, seed=9)).astype(np.float64)
+        assert gradient.shape == array.shape and gradient.dtype == np.float32
+        ends = [loss(arrays | {name: array + step * way}, dout, dfinal) for step in (1e-4, -1e-4)]
+        assert abs((ends[0] - ends[1]) / 2e-4 - (gradient * way).sum()) < 1e-4 * np.abs(gradient).sum(), name
+    threads = rapt.delta_rule_backward(*given, state=state, dfinal=dfinal, scale=0.5, threads=3)
+    assert all(x is y is None or np.array_equal(x, y) for x, y in zip(threads, got))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_gradients_of_packed_sequences(dtype: Any) -> None:
+    q, k, v, dout = (numbers(1, 2, 30, 16, seed=s).astype(dtype) for s in (1, 2, 3, 4))
+    g, beta = -np.abs(numbers(1, 2, 30, 16, seed=5)), np.abs(numbers(1, 2, 30, seed=6))
+    state, dfinal = numbers(3, 2, 16, 16, seed=7), numbers(3, 2, 16, 16, seed=8)
+    offsets = [2, 19, 19, 27]
+    got = rapt.delta_rule_backward(
+        q, k, v, dout, g, beta, state=state, dfinal=dfinal, offsets=offsets, l2_norm="add_eps"
+    )
+    assert got.dq.dtype == dtype
+    for x in got[:5]:
+        assert not x[:, :, :2].any() and not x[:, :, 27:].any()
+    assert np.array_equal(got.dstate[1], dfinal[1])  # a sequence without tokens
+    for b in (0, 2):
+        part = np.s_[:, :, offsets[b] : offsets[b + 1]]
+        alone = rapt.delta_rule_backward(
+            *(np.ascontiguousarray(x[part]) for x in (q, k, v, dout, g, beta)),
+            state=state[b : b + 1], dfinal=dfinal[b : b + 1], l2_norm="add_eps",
+        )  # fmt: skip
+        for x, y in zip(got[:5], alone):
+            assert np.array_equal(x[part], y)
+        assert np.array_equal(got.dstate[b], alone.dstate[0])
+    if dtype == np.float16:
+        wide = rapt.delta_rule_backward(
+            *(x.astype(np.float32) for x in (q, k, v, dout)), g, beta,
+            state=state, dfinal=dfinal, offsets=offsets, l2_norm="add_eps",
+        )  # fmt: skip
+        assert all(np.array_equal(x.astype(dtype), y) for x, y in zip(wide[:3], got))
+        assert all(np.array_equal(x, y) for x, y in zip(wide[3:], got[3:]))
+
+
+def test_refusals_of_gradients() -> None:
+    q, v = numbers(1, 2, 3, 8), numbers(1, 2, 3, 6)
+    with pytest.raises(ValueError, match=r"dout has the shape \(1, 2, 3, 8\), not \(1, 2, 3, 6\)"):
+        rapt.delta_rule_backward(q, q, v, q)
+    with pytest.raises(TypeError, match="dout has elements of float16"):
+        rapt.delta_rule_backward(q, q, v, v.astype(np.float16))
+    with pytest.raises(ValueError, match="state has the shape"):
+        rapt.delta_rule_backward(q, q, v, v, state=numbers(1, 2, 8, 8))
+    with pytest.raises(ValueError, match="dfinal has the shape"):
+        rapt.delta_rule_backward(q, q, v, v, dfinal=numbers(1, 2, 8, 8))

@@ -30,6 +30,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {"rapt_softmax_options": _library.S
            "rapt_triangular_solve_options": _library.TriangularSolveOptions,
            "rapt_causal_convolution_options": _library.CausalConvolutionOptions,
            "rapt_delta_rule_options": _library.DeltaRuleOptions,
+           "rapt_delta_rule_gradients": _library.DeltaRuleGradients,
            "rapt_state_strides": _library.StateStrides,
            "rapt_search_options": _library.SearchOptions, "rapt_mean_pool_options": _library.MeanPoolOptions,
            "rapt_normalize_options": _library.NormalizeOptions,

@@ -253,7 +253,17 @@ def test_a_signal_between_pieces(all_calls_are_long: Any, interrupt: Any) -> Non
 def test_every_function_is_cut() -> None:
     cut = {name for name, _ in calls_on(np.ones((2, 37, 24), np.float32))}
     tasks, loops, one_sum = (
-        {"attention", "attention_backward", "delta_rule", "linear", "linear_experts", "matmul", "bmm", "top_k"}
+        {
+            "attention",
+            "attention_backward",
+            "delta_rule",
+            "delta_rule_backward",
+            "linear",
+            "linear_experts",
+            "matmul",
+            "bmm",
+            "top_k",
+        }
         | {"conv1d", "conv2d", "conv3d", "conv_transpose", "conv_input", "conv_weight"},
         {
             "argmax",

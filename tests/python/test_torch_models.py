@@ -350,7 +350,7 @@ def test_gradients_are_those_of_the_loop(module: str, name: str) -> None:
         own = gradients(loop, needed, twice)
         with rapt.torch.enabled(strict=True):
             ours = gradients(getattr(module_of(module), name), needed, twice)
-            assert rapt.torch.report().replaced["gated_delta_rule"] == 1
+            assert rapt.torch.report().replaced["gated_delta_rule_backward"] == 1
         for x, y in zip(ours, own):
             torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-5 * float(y.abs().max()))
     with rapt.torch.enabled(strict=True):
@@ -361,6 +361,39 @@ def test_gradients_are_those_of_the_loop(module: str, name: str) -> None:
     assert x[2].grad is not None
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, "mixed"], ids=str)
+@pytest.mark.parametrize("module, name", loops())
+def test_gradients_next_to_the_definition(module: str, name: str, dtype: Any, threads: int) -> None:
+    """In the types of the inputs; with the same bits for any threads, layouts and inputs that need one."""
+    x = arguments(name, torch.float32 if dtype == "mixed" else dtype)
+    if dtype == "mixed":
+        x[0], x[4], x[5] = x[0].bfloat16(), x[4].half(), x[5].bfloat16()
+
+    def gradients(loop: Any, x: list[Tensor], needed: tuple[int, ...] = (0, 1, 2, 3, 4, 5)) -> Any:
+        x = [y.detach().requires_grad_(i in needed) for i, y in enumerate(x)]
+        out, state = called(loop, x)
+        return torch.autograd.grad(
+            (out, state), [x[i] for i in needed], [way.to(y.dtype) for way, y in zip(ways, (out, state))]
+        )
+
+    ways = numbers(2, 70, 4, 24, seed=7), numbers(2, 4, 16, 24, seed=8)
+    wanted = gradients(rule, [y.double() for y in x])
+    loop = getattr(module_of(module), name)
+    own = gradients(loop, x)
+    with rapt.torch.enabled(strict=True):
+        ours = gradients(getattr(module_of(module), name), x)
+        assert rapt.torch.report().replaced == {"gated_delta_rule": 1, "gated_delta_rule_backward": 1}
+        torch.set_num_threads(2)
+        again = gradients(getattr(module_of(module), name), [y.transpose(0, 1).contiguous().transpose(0, 1) for y in x])
+        some = gradients(getattr(module_of(module), name), x, (1, 3))
+    for y, other, exact, given in zip(ours, own, wanted, x):
+        assert (y.dtype, y.shape) == (given.dtype, given.shape)
+        error, of_other = ((z.double() - exact).abs().max() for z in (y, other))
+        assert error <= 2 * of_other + 4e-6 * exact.abs().max(), (error, of_other)
+    assert all(torch.equal(*pair) for pair in zip(ours, again))
+    assert torch.equal(ours[1], some[0]) and torch.equal(ours[3], some[1])
+
+
 def test_operators_are_as_their_schemas_say() -> None:
     """What they change, and shapes, types and strides without memory. torch.export reads these."""
     checks = ("test_schema", "test_faketensor")
@@ -368,6 +401,10 @@ def test_operators_are_as_their_schemas_say() -> None:
         for module, name in loops():
             given = (*arguments(name, torch.bfloat16), True, f"transformers.models.{module}.modeling_{module}.{name}")
             torch.library.opcheck(torch.ops.rapt.gated_delta_rule.default, given, test_utils=checks)
+            for of_out, of_state in ((given[2], given[5]), (None, given[5]), (given[2], None)):
+                of_backward = (*given[:6], of_out, of_state, True)
+                operator = torch.ops.rapt.gated_delta_rule_backward.default
+                torch.library.opcheck(operator, of_backward, test_utils=checks)
         x, weight, state = numbers(2, 30, 40, seed=1).mT, numbers(40, 4, seed=2), numbers(2, 40, 3, seed=3)
         for given in ((x, weight, weight[:, 0], None, True), (x[..., :1], weight, None, state, False)):
             torch.library.opcheck(torch.ops.rapt.causal_conv1d.default, given, test_utils=checks)
@@ -405,6 +442,13 @@ def test_compilers_and_transforms() -> None:
         for gradients in (False, True):
             with torch.set_grad_enabled(gradients):
                 assert torch.equal(torch.compile(net, backend="rapt", fullgraph=True)(ids), plain), gradients
+        net.zero_grad()
+        count = rapt.torch.report().replaced["gated_delta_rule_backward"]
+        torch.compile(net, backend="rapt", fullgraph=True)(ids).sin().sum().backward()
+        assert rapt.torch.report().replaced["gated_delta_rule_backward"] == count + 1
+        for name, p in net.named_parameters():
+            close = {"rtol": 1e-4, "atol": 1e-4 * float(of_plain[name].abs().max())}
+            torch.testing.assert_close(p.grad, of_plain[name], **close)
         torch._dynamo.reset()
         compiled = torch.compile(lambda ids, cache: model(input_ids=ids, past_key_values=cache).logits, backend="rapt")
         with torch.no_grad():

@@ -30,7 +30,7 @@ from ._attention import Gradients, attention, attention_backward, pack_keys
 from ._causal import causal_conv1d
 from ._convolution import conv1d, conv2d, conv3d, conv_input, conv_transpose, conv_weight
 from ._cross_entropy import cross_entropy, cross_entropy_backward
-from ._delta import delta_rule
+from ._delta import DeltaGradients, delta_rule, delta_rule_backward
 from ._embedding_bag import embedding_bag, embedding_bag_backward
 from ._experts import ExpertLists, PackedExperts, expert_lists, expert_sum, linear_experts, pack_experts
 from ._gated import gated, gated_backward
@@ -134,6 +134,7 @@ from ._vectors import (
 )
 
 __all__ = [
+    "DeltaGradients",
     "ExpertLists",
     "Gradients",
     "NormStatistics",
@@ -173,6 +174,7 @@ __all__ = [
     "cumulative_prod",
     "cumulative_sum",
     "delta_rule",
+    "delta_rule_backward",
     "dequantize_rows",
     "divide",
     "dot",

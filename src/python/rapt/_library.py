@@ -518,6 +518,28 @@ class DeltaRuleOptions(_Options):
     ]
 
 
+class DeltaRuleGradients(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("dout", c_void_p),
+        ("dq", c_void_p),
+        ("dk", c_void_p),
+        ("dv", c_void_p),
+        ("dout_strides", Strides),
+        ("dq_strides", Strides),
+        ("dk_strides", Strides),
+        ("dv_strides", Strides),
+        ("dg", c_void_p),
+        ("dg_strides", Strides),
+        ("dbeta", c_void_p),
+        ("dbeta_strides", Strides),
+        ("dfinal", c_void_p),
+        ("dfinal_strides", StateStrides),
+        ("dstate", c_void_p),
+        ("dstate_strides", StateStrides),
+    ]
+
+
 class SearchOptions(_Options):
     _fields_ = [
         ("size", c_size_t),
@@ -839,6 +861,23 @@ _declare("delta_rule_workspace", c_int, _DELTA_RULE, _SIZE)
 _declare("delta_rule_tasks", c_int, _DELTA_RULE, _SIZE)
 _declare(
     "delta_rule_run", c_int, c_void_p, c_void_p, c_void_p, c_void_p, _DELTA_RULE, c_size_t, c_size_t, c_void_p, c_size_t
+)
+_DELTA_GRADIENTS = ctypes.POINTER(DeltaRuleGradients)
+_declare("delta_rule_backward_workspace", c_int, _DELTA_RULE, _SIZE)
+_declare("delta_rule_backward_tasks", c_int, _DELTA_RULE, _SIZE)
+_declare("delta_rule_backward", c_int, c_void_p, c_void_p, c_void_p, _DELTA_RULE, _DELTA_GRADIENTS, c_void_p, c_size_t)
+_declare(
+    "delta_rule_backward_run",
+    c_int,
+    c_void_p,
+    c_void_p,
+    c_void_p,
+    _DELTA_RULE,
+    _DELTA_GRADIENTS,
+    c_size_t,
+    c_size_t,
+    c_void_p,
+    c_size_t,
 )
 _SEARCH = ctypes.POINTER(SearchOptions)
 _declare("metric", c_void_p, c_int, c_int)
