@@ -122,7 +122,7 @@ const char *text_of(rapt_status status) {
       return "first is above last, or last above the number of tasks";
     case RAPT_BAD_GRADIENTS:
       return "gradients is null, or gradients->size is not the size of the struct in a release: start "
-             "from RAPT_ATTENTION_GRADIENTS_INIT";
+             "from RAPT_ATTENTION_GRADIENTS_INIT or RAPT_DELTA_RULE_GRADIENTS_INIT";
     case RAPT_BAD_LSE:
       return "options->lse is null: the backward call reads it";
     case RAPT_BAD_DOUT:
@@ -355,8 +355,8 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_L2_NORM:
       return "options->l2_norm is not one of rapt_l2_norm";
     case RAPT_BAD_STATE_STRIDES:
-      return "strides of a state, or of a gradient of one, are set without its array, have neither a key nor a value stride "
-             "of 1, or let elements coincide";
+      return "options->state_strides or final_strides, or gradients->dfinal_strides or dstate_strides, is set without its "
+             "array, has neither a key nor a value stride of 1, or lets elements coincide";
     case RAPT_BAD_STATE_WINDOW:
       return "options->state_window or window_stride is set without final_state, or window_stride without a window";
     case RAPT_BAD_DG:

@@ -197,7 +197,7 @@ class DeltaCall : public Call {
            only(RAPT_BAD_OFFSETS);
   }
   void add_strides(Limits &limits, const char *name, rapt_strides &strides, rapt_status bad,
-                   std::size_t heads, bool is_output = false) {
+                   std::size_t heads, std::size_t row_of_output = 0) {
     const std::size_t tokens = is_packed() ? static_cast<std::size_t>(offsets_.back()) : of_.rows;
     if (tokens <= 1) return;
     const auto set = [this, &strides, heads, tokens](std::ptrdiff_t token) {
@@ -208,9 +208,9 @@ class DeltaCall : public Call {
     limits.add({name, only(bad), [set] { set(-1); }});
     if (heads > 1) limits.add({name, only(bad), [set] { set(0); }});
     limits.add({name, only(RAPT_BAD_SIZE), [set] { set(PTRDIFF_MAX); }});
-    if (is_output) {
+    if (row_of_output > 0) {
       limits.add({name, only(bad), [set] { set(RAPT_REPEAT); }});
-      if (of_.cols > 1) limits.add({name, only(bad), [set] { set(1); }});
+      if (row_of_output > 1) limits.add({name, only(bad), [set] { set(1); }});
     }
   }
 
@@ -271,7 +271,7 @@ class DeltaRuleCall final : public DeltaCall {
     limits.past("workspace", workspace_size_, RAPT_BAD_WORKSPACE, {0, workspace_size_ - 1});
     add_limits_of_tensors(limits);
     add_strides(limits, "out_strides", o_.out_strides, RAPT_BAD_OUT_STRIDES,
-                std::max(of_.q_heads(), of_.v_heads()), true);
+                std::max(of_.q_heads(), of_.v_heads()), of_.cols);
     if (of_.key_dim > 1 && of_.cols > 1) {
       limits.add({"final_strides", only(RAPT_BAD_STATE_STRIDES), [this] { o_.final_strides.key = -1; }});
       limits.add({"final_strides", only(RAPT_BAD_STATE_STRIDES) | only(RAPT_BAD_OVERLAP), [this] {
@@ -397,7 +397,7 @@ class DeltaBackwardCall final : public DeltaCall {
     add_limits_of_fields(limits);
     limits.are_of(Where::call);
     add_limits_of_tokens(limits);
-    limits.past("gradients_size", d_.size, RAPT_BAD_GRADIENTS,
+    limits.past("gradients", d_.size, RAPT_BAD_GRADIENTS,
                 {0, sizeof d_ - 8, sizeof d_ - 1, sizeof d_ + 1, sizeof d_ + 8, SIZE_MAX});
     if (!of_.decay) {
       limits.past("dg_strides", d_.dg_strides.token, RAPT_BAD_DG, {1});
@@ -413,11 +413,13 @@ class DeltaBackwardCall final : public DeltaCall {
     add_limits_of_tensors(limits);
     add_strides(limits, "dout_strides", d_.dout_strides, RAPT_BAD_DOUT_STRIDES,
                 std::max(of_.q_heads(), of_.v_heads()));
-    add_strides(limits, "dq_strides", d_.dq_strides, RAPT_BAD_DQ_STRIDES, of_.q_heads(), true);
-    add_strides(limits, "dk_strides", d_.dk_strides, RAPT_BAD_DK_STRIDES, of_.k_heads(), true);
-    add_strides(limits, "dv_strides", d_.dv_strides, RAPT_BAD_DV_STRIDES, of_.v_heads(), true);
-    if (of_.decay) add_strides(limits, "dg_strides", d_.dg_strides, RAPT_BAD_DG, of_.v_heads(), true);
-    if (of_.beta) add_strides(limits, "dbeta_strides", d_.dbeta_strides, RAPT_BAD_DBETA, of_.v_heads(), true);
+    add_strides(limits, "dq_strides", d_.dq_strides, RAPT_BAD_DQ_STRIDES, of_.q_heads(), of_.key_dim);
+    add_strides(limits, "dk_strides", d_.dk_strides, RAPT_BAD_DK_STRIDES, of_.k_heads(), of_.key_dim);
+    add_strides(limits, "dv_strides", d_.dv_strides, RAPT_BAD_DV_STRIDES, of_.v_heads(), of_.cols);
+    if (of_.decay)
+      add_strides(limits, "dg_strides", d_.dg_strides, RAPT_BAD_DG, of_.v_heads(),
+                  of_.per_key ? of_.key_dim : 1);
+    if (of_.beta) add_strides(limits, "dbeta_strides", d_.dbeta_strides, RAPT_BAD_DBETA, of_.v_heads(), 1);
     if (of_.key_dim > 1 && of_.cols > 1) {
       limits.add({"dstate_strides", only(RAPT_BAD_STATE_STRIDES), [this] { d_.dstate_strides.key = -1; }});
       limits.add({"dstate_strides", only(RAPT_BAD_STATE_STRIDES), [this] {

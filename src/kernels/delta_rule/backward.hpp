@@ -49,12 +49,14 @@ struct DeltaBackwardHead {
     return {u(t), p(t, query), back()};
   }
 
-  // Calls f with each block.
+  // Calls f with each block. In small blocks, some columns may not exist.
   template <class F>
   RAPT_INNER void each_block(F f) const {
     std::size_t first = 0;
-    for (; first + most * S::width <= call.columns; first += most * S::width)
-      f(DeltaBackwardBlock<S, Math, most, false>{first, most * S::width, call.key_dim, parts.pitch});
+    if constexpr (most > registers) {
+      for (; first + most * S::width <= call.columns; first += most * S::width)
+        f(DeltaBackwardBlock<S, Math, most, false>{first, most * S::width, call.key_dim, parts.pitch});
+    }
     for (; first < call.columns; first += lanes)
       f(DeltaBackwardBlock<S, Math, registers, true>{first, call.columns - first, call.key_dim, parts.pitch});
   }
