@@ -350,9 +350,8 @@ class DeltaRuleCall final : public DeltaCall {
 class DeltaBackwardCall final : public DeltaCall {
  public:
   template <class T>
-  DeltaBackwardCall(const DeltaValues<T> &values, const DeltaGradientValues<T> &gradients,
-                    const Problem &problem, const Layout &layout)
-      : DeltaCall(values, problem, layout) {
+  DeltaBackwardCall(const DeltaGradientValues<T> &gradients, const Problem &problem, const Layout &layout)
+      : DeltaCall(gradients.values, problem, layout) {
     d_.size = sizeof d_;
     add_tensor("dout", element_of<T>, std::max(of_.q_heads(), of_.v_heads()), of_.cols, 0, &d_.dout,
                d_.dout_strides, RAPT_BAD_DOUT)
@@ -487,6 +486,12 @@ DeltaGradientValues<T> make_new_gradients(const Problem &problem) {
   const std::size_t tokens = of.ragged ? static_cast<std::size_t>(values.offsets.back()) : of.batch * of.rows;
   Random random(problem.seed ^ 0x6772616473u);
   DeltaGradientValues<T> made;
+  made.values = values;
+  // Next to columns that do not exist, an infinite row of the state must not become NaN.
+  std::vector<T> &rows = random.one_in(2) ? made.values.q : made.values.k;
+  made.has_infinity = random.one_in(8) && !rows.empty();
+  if (made.has_infinity)
+    rows[random.below(rows.size())] = T(static_cast<float>(random.one_in(2) ? infinity : -infinity));
   made.dout = make_rows<T>(problem, random, tokens * std::max(of.q_heads(), of.v_heads()), of.cols, 1);
   if (!random.one_in(3))
     made.dfinal = make_rows<float>(problem, random, of.batch * of.v_heads() * of.key_dim, of.cols, 0.5);
@@ -532,8 +537,7 @@ std::unique_ptr<Call> make_delta_rule_backward(Element element, const Problem &p
                                                const Layout &layout) {
   return with_float_type_of(element, [&]<class T>(T) -> std::unique_ptr<Call> {
     if constexpr (sizeof(T) <= 4) {
-      return std::make_unique<DeltaBackwardCall>(make_delta_values<T>(problem),
-                                                 make_delta_gradients<T>(problem), problem, layout);
+      return std::make_unique<DeltaBackwardCall>(make_delta_gradients<T>(problem), problem, layout);
     } else {
       return nullptr;
     }
