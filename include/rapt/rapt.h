@@ -2814,11 +2814,11 @@ typedef struct rapt_delta_rule_gradients {
  * by eps, dx = factor * dy. These two keep subnormal numbers. Gradients of 16 bits are rounded once more, at the end.
  *
  * Errors of one token, for exact inputs S (before it), G (after it), a, q, k, v, beta and dout without l2_norm, if nothing
- * overflows or is flushed. With n = key_dim, m = value_dim, h heads of q for a state, R, U and T of rapt_delta_rule(), in
- * which R, U and T are those of column j, and c = (2 n + m / 8 + h + 20) 2^-24:
+ * overflows or is flushed. With n = key_dim, m = value_dim, h heads of q for a state, R, U and T of
+ * rapt_delta_rule() for each column j, and c = (2 n + m / 8 + h + 20) 2^-24:
  *
  * ~~~
- *   P[j] = |scale dout[j]|, or the sum of its heads' |q[i]| P[j] in H     H[i][j] = |G[i][j]| + |q[i]| P[j]
+ *   P[j] = |scale dout[j]|      H[i][j] = |G[i][j]| + |q[i]| P[j], with such a term for each of the heads
  *   W[j] = sum over i of |k[i]| H[i][j]            X[i][j] = H[i][j] + |k[i] beta| W[j]     without beta: X = H
  *   |error of dq[i]| <= c sum over j of T[i][j] P[j]     |error of dv[j]| <= c |beta| W[j]     without beta: c W[j]
  *   |error of dk[i]| <= c sum over j of (H[i][j] U[j] + |beta a[i] S[i][j]| W[j])
@@ -2836,7 +2836,7 @@ typedef struct rapt_delta_rule_gradients {
  * The workspace has rapt_delta_rule_backward_workspace() bytes, at any alignment, and overlaps nothing. It holds the states of a
  * chunk of tokens and one state for each chunk. Chunks have 16 tokens, or as many as make 128 of them. So of heads of 128
  * it has below 6 MB for 1024 tokens, and below 12 MB for 4096. Where several states share a head of q or k, it has
- * two more rows of key_dim for each token and head. */
+ * one more row of key_dim for each token and such head of a task. */
 RAPT_API rapt_status rapt_delta_rule_backward(const void *q, const void *k, const void *v,
                                               const rapt_delta_rule_options *options,
                                               const rapt_delta_rule_gradients *gradients, void *workspace,
