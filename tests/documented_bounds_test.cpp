@@ -1,4 +1,4 @@
-// The tables of bounds in the README and in the page on accuracy have the formulas that the accuracy tests assert, which
+// The table of bounds in the page on accuracy has the formulas that the accuracy tests assert, which
 // are in oracle/bounds.hpp. Each formula is read from the page, and computed for several sizes.
 #include <doctest/doctest.h>
 
@@ -162,26 +162,6 @@ const Bound expert_sum = [](const Sizes &s) { return expert_sum_bound(static_cas
 const Bound cross_entropy = [](const Sizes &s) { return cross_entropy_bound(static_cast<double>(s.n)); };
 const Bound embedding_bag = [](const Sizes &s) { return embedding_bag_bound(static_cast<double>(s.n)); };
 const Bound softmax_backward = [](const Sizes &s) { return softmax_backward_worst_bound<float>(s.n); };
-
-const std::vector<Row> readme = {
-    {"exp", "@ ULP, measured over all 2³² floats", {is(exp_f32_bound)}},
-    {"silu, gelu, gelu_tanh",
-     "@, @ and @ ULP, also in the tails; gelu_tanh is x · sigmoid(v)",
-     {is(silu_bound), is(gelu_bound), gelu_tanh}},
-    {"softmax",
-     "relative error of every probability of any row ≤ @ u (f64: @ u)",
-     {is(softmax_bound<float>), is(softmax_bound<double>)}},
-    {"log_softmax, logsumexp", "@ u · max(1, |y|) (f64: @ u)", {is(log_bound<float>), is(log_bound<double>)}},
-    {"dot", "@ · u · Σ|a·b| (f64: @)", {dot_of<float>, dot_of<double>}},
-    {"linear", "@ · u · Σ|x·w| (bf16 arithmetic: @)", {f32_linear, bf16_linear}},
-    {"rms_norm", "@ · u · |y|, D = @; layer_norm@", {rms_norm, dot_of<float>, any()}},
-    {"rope",
-     "sines and cosines to @ u (f64: @ u) and @ · |angle|; the turned pair to @ u (f64: @ u) · √(a² + b²) and @ · "
-     "|angle| · (|a| + |b|)",
-     {is(sine_bound<float>), is(sine_bound<double>), is(angle_bound), is(turn_bound<float>),
-      is(turn_bound<double>), is(angle_bound)}},
-    {"attention", "@ · u · max|v|, S the largest Σ|scale·q·k| of a key", {attention}},
-};
 
 const std::vector<Row> accuracy = {
     {"exp", "below @ ULP; f32 measured over all 2³² inputs: @", {is(exp_bound), is(exp_f32_bound)}},
@@ -360,8 +340,6 @@ void check_bounds_of_map(const std::string &file, const std::regex &row, std::si
 }
 
 }  // namespace
-
-TEST_CASE("the README's bounds are those that tests assert") { check("README.md", readme, {}); }
 
 // The tests of norms, of frequencies and of shorter types state the other rows by themselves.
 TEST_CASE("the bounds of the page on accuracy are those that tests assert") {

@@ -34,7 +34,7 @@ PYTHON = {  # pages, with the beginnings of their names, in this order
         "sqrt rsqrt reciprocal exp2 expm1 log sin cos tan erf sigmoid softplus mish elu celu selu hard relu clamp clip add subtract multiply divide pow atan2 fma lerp",
     ),
     "solve": ("Triangular systems", "solve_triangular"),
-    "delta": ("The delta rule", "delta_rule"),
+    "delta": ("The delta rule", "delta_rule DeltaGradients"),
     "training": ("Optimizers and random numbers", "adamw_step sgd_step random_"),
     "vectors": ("Vectors", "silu gelu argmax dot scale convert exp"),
     "hash": ("Hashes of arrays", "hash"),

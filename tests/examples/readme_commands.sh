@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the commands of the `sh` blocks of README.md and the manual, line by line, in a copy of the checkout. Every line is run, or named here with
+# Runs the commands of the `sh` blocks of README.md and the manual, each once, in a copy of the checkout. Those of the README's
+# section on installing come first: other commands need them. Every line is run, or named here with
 # the reason why not; a line that is neither fails, and so does a name here that they have no more.
 #
 # readme_commands.sh [--full] SOURCE_DIR WORK_DIR VALIDATE_DIR DECODER: the library has only the scalar level, which is installed in
@@ -29,7 +30,6 @@ declare -A how=(
   ['build/release/decoder --threads 2']=decoder
   ['apt-get install python3-pip python3-venv python3-setuptools python3-wheel python3-numpy']=packages
   ['pip install . && pip install torch --index-url https://download.pytorch.org/whl/cpu']="$wheel, without a network"
-  ['pip install .']="$wheel, without a network"
   ['/usr/bin/python3 -m venv --system-site-packages environment && . environment/bin/activate']="$wheel"
   ['pip wheel . --no-build-isolation --no-deps && pip install --no-deps rapt-*.whl']="$wheel"
   ['cc app.c $(pkg-config --cflags --libs rapt) -o app']=shared
@@ -82,6 +82,7 @@ while IFS= read -r line; do
   command=$(sed 's/ *#.*//' <<<"$line")
   if [[ -z $command ]]; then continue; fi
   action=${how[$command]-}
+  if [[ -n ${seen[$command]-} ]]; then continue; fi
   seen[$command]=1
   if [[ $action =~ ^(minutes|bench|compare)$ ]] && ! $full; then continue; fi
   case $action in
@@ -96,11 +97,11 @@ while IFS= read -r line; do
     output)
       execute "$command"
       diff <(awk -v block=1 -v language=text -f tests/examples/extract.awk README.md) "$work/command.log" || fail "$command" ;;
-    decoder) # its hashes are those of the recording in README.md
+    decoder) # its hashes are those of the manual's recording
       if [[ ! -e build/release/decoder ]]; then install -D "$decoder" build/release/decoder; fi
       execute "$command"
       hashes=$(grep '^hash ' "$work/command.log")
-      awk -v block=1 -v language=console -f tests/examples/extract.awk README.md | grep -A 2 -F "\$ $command" | grep -qxF "$hashes" ||
+      awk -v block=1 -v language=console -f tests/examples/extract.awk src/manual/decoder.md | grep -A 2 -F "\$ $command" | grep -qxF "$hashes" ||
         fail "$command: $hashes" ;;
     shared) # BUILD_SHARED_LIBS, as the sentence before it says
       rm -r "$prefix"
@@ -117,7 +118,8 @@ while IFS= read -r line; do
     *) continue ;;
   esac
   ran=$((ran + 1))
-done < <(awk '/^```sh$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$source_dir"/README.md "$source_dir"/bench/README.md "$source_dir"/src/manual/*.md)
+done < <({ sed -n '/^## Install/,/^## Guarantees/p' README.md; cat README.md bench/README.md src/manual/*.md; } |
+  awk '/^```sh$/ { inside = 1; next } /^```$/ { inside = 0 } inside')
 for command in "${!how[@]}"; do
   if [[ -z ${seen[$command]-} ]]; then fail "README.md and the manual no longer have: $command"; fi
 done

@@ -66,10 +66,10 @@ int main(int argc, char **argv) {
   CLI::App app{"One prompt on every CPU build of ggml, and on every level of the plugin"};
   std::string file, lib, plugin,
       prompt =
-          "<|im_start|>user\nWhy is the sky blue? Answer in two sentences.<|im_end|>\n<|im_start|>assistant\n";
+          "<|im_start|>user\nWhat should I cook tonight?<|im_end|>\n<|im_start|>assistant\n";
   std::vector<std::string> levels, builds;
   int fresh = 48, threads = 1;
-  std::size_t width = 100;
+  std::size_t width = 80;
   app.add_option("model", file, "a GGUF file with a tokenizer")->required();
   app.add_option("--plugin", plugin, "libggml-rapt.so");
   app.add_option("--lib", lib, "folder of llama.cpp's libraries")->required();

@@ -53,7 +53,12 @@ def _offsets(x: TensorLike, batch: int, tokens: int) -> Any:
 
 
 class DeltaGradients(NamedTuple):
-    """dq, dk and dv, those of g and beta or None without them, and that of the state before the first token."""
+    """What delta_rule_backward returns.
+
+    dq, dk, dv  the gradients of q, k and v
+    dg, dbeta   those of g and beta; None without these
+    dstate      that of the state before the first token, in float32
+    """
 
     dq: Any
     dk: Any
