@@ -65,8 +65,7 @@ void count(const char *what, const std::vector<Row> &rows) {
 int main(int argc, char **argv) {
   CLI::App app{"One prompt on every CPU build of ggml, and on every level of the plugin"};
   std::string file, lib, plugin,
-      prompt =
-          "<|im_start|>user\nWhat should I cook tonight?<|im_end|>\n<|im_start|>assistant\n";
+      prompt = "<|im_start|>user\nWhat should I cook tonight?<|im_end|>\n<|im_start|>assistant\n";
   std::vector<std::string> levels, builds;
   int fresh = 48, threads = 1;
   std::size_t width = 80;
