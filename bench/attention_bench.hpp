@@ -18,10 +18,11 @@ void add_attention_decode(Kernel<Attention<T>> &kernel);
 // Adds tensors with the layout [token][head][dim], and sequences of different lengths.
 template <class T>
 void add_attention_layouts(Kernel<Attention<T>> &kernel);
-// Returns the name of a decode shape, such as "decode:32x8:d128:k4096", or with some queries "decode:8x8:d128:q4:k4096".
+// Returns the name of a decode shape, such as "decode:32x8:d128:k4096", or with some queries
+// "decode:8x8:d128:q4:k4096".
 std::string decode_size(const AttentionShape &shape);
-// Returns shapes in which all types are compared: 2 to 64 drafts over a long context, and heads of 72 to 112 dimensions, of
-// which those of `multiple` are taken.
+// Returns shapes in which all types are compared: 2 to 64 drafts over a long context, and heads of 72 to 112
+// dimensions, of which those of `multiple` are taken.
 std::vector<AttentionShape> compared_shapes(std::size_t multiple);
 
 // Adds one shape for rapt and for all peers.

@@ -1,5 +1,5 @@
-// Benchmarks convolutions. A size is batch x channels x image, outputs, taps; ":depthwise" has a group for each channel. Those of
-// causal convolutions, with SiLU, are tokens x channels x taps.
+// Benchmarks convolutions. A size is batch x channels x image, outputs, taps; ":depthwise" has a group for each
+// channel. Those of causal convolutions, with SiLU, are tokens x channels x taps.
 #include <fmt/format.h>
 
 #include <algorithm>

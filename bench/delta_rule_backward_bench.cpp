@@ -1,5 +1,5 @@
-// Benchmarks the gradients of the gated delta rule with heads of 128 by 128, as in Qwen3-Next. A size is tokens x heads. The time
-// has two forward passes in it, of which the second keeps the states of a chunk.
+// Benchmarks the gradients of the gated delta rule with heads of 128 by 128, as in Qwen3-Next. A size is tokens x
+// heads. The time has two forward passes in it, of which the second keeps the states of a chunk.
 #include <fmt/format.h>
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Benchmarks embedding bags and sums of rows by index. Each row of memory is named once, in an order without steps, so that its
-// bytes count once. A bag has 32 rows, and a row 64 elements.
+// Benchmarks embedding bags and sums of rows by index. Each row of memory is named once, in an order without steps, so
+// that its bytes count once. A bag has 32 rows, and a row 64 elements.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

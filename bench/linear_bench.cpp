@@ -1,6 +1,6 @@
 // Benchmarks linear layers. A size is rows x outputs x inputs, as in "64x4096x4096". Weights are packed, but
-// for sizes with ":plain". "L2", "L3" and "mem" are one row of 1024 inputs whose weights lie there. "batch32:128x128x64" are
-// 32 layers, each with its weights, like attention's heads.
+// for sizes with ":plain". "L2", "L3" and "mem" are one row of 1024 inputs whose weights lie there.
+// "batch32:128x128x64" are 32 layers, each with its weights, like attention's heads.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -9,8 +9,8 @@
 namespace rapt::bench {
 namespace {
 
-// µops of a vector of doubles, without loads and conversions: multiply-adds, products and comparisons, and all. A division
-// counts as one, although it takes its unit several cycles.
+// µops of a vector of doubles, without loads and conversions: multiply-adds, products and comparisons, and all. A
+// division counts as one, although it takes its unit several cycles.
 struct Function {
   const char *name;
   rapt_map_function number;

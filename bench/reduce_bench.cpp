@@ -1,5 +1,5 @@
-// Benchmarks sums over the rows and the columns of a contiguous matrix, in all and cumulative. A size is rows x columns; "1x64"
-// is one row of 64.
+// Benchmarks sums over the rows and the columns of a contiguous matrix, in all and cumulative. A size is rows x
+// columns; "1x64" is one row of 64.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -16,8 +16,8 @@ constexpr Uops adamw_uops = 20;
 constexpr Uops sgd_uops = 6;
 // Of a vector of words: 10 rounds of a quarter of two products, each of two instructions, and of four exclusive ors.
 constexpr Uops random_uops = 30;
-// A pair of normal numbers takes two uniform ones, a logarithm, a root, a sine and a cosine, each of a vector of doubles, and
-// few others.
+// A pair of normal numbers takes two uniform ones, a logarithm, a root, a sine and a cosine, each of a vector of
+// doubles, and few others.
 constexpr Uops normal_uops = random_uops + Uops{43, 65};
 
 // Adds every memory level for a function that reads and writes so many arrays of floats. make(n) returns a call of it.

@@ -13,8 +13,9 @@
 
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# A build is configured from nothing if packages were installed since, because CMake does not look for them again, and if a
-# preset has changed, because CMake forgets other options when a compiler changes. cmake --fresh would throw the objects away.
+# A build is configured from nothing if packages were installed since, because CMake does not look for them again, and
+# if a preset has changed, because CMake forgets other options when a compiler changes. cmake --fresh would throw the
+# objects away.
 configure_build() {
   local folder=$checkout/build/$1 preset=$1 option launcher wanted options_in_order
   local -A options=()

@@ -1,7 +1,7 @@
 # cmake -DNM=… -DLEVEL=… -DOBJECTS=… -DOUTPUT=… -P check_symbols.cmake
 #
-# Stops unless every symbol that the objects of a level offer to other code names the level: it is the level's table, or it
-# contains one of the level's namespaces. Writes the symbols to OUTPUT.
+# Stops unless every symbol that the objects of a level offer to other code names the level: it is the level's table, or
+# it contains one of the level's namespaces. Writes the symbols to OUTPUT.
 execute_process(COMMAND "${NM}" -P -g ${OBJECTS} OUTPUT_VARIABLE lines ERROR_VARIABLE complaint RESULT_VARIABLE failed)
 if(failed)
   message(FATAL_ERROR "${NM}: ${complaint}")

@@ -1,5 +1,6 @@
-# No code of a level may serve another level or the program around it. An inline function of a header is a weak symbol in an
-# AVX-512 object, and the linker may keep that copy for every caller, on every CPU. RAPT_CLOSE says what prevents it:
+# No code of a level may serve another level or the program around it. An inline function of a header is a weak symbol
+# in an AVX-512 object, and the linker may keep that copy for every caller, on every CPU. RAPT_CLOSE says what prevents
+# it:
 #
 #   linker     a level becomes one relocatable object with one global symbol, its table. Needs ELF, GNU ld and objcopy.
 #   compiler   the code of a level is in namespaces that only this level uses, so that no other code has its symbols.
@@ -10,8 +11,8 @@ if(NOT RAPT_CLOSE MATCHES "^(linker|compiler)?$")
   message(FATAL_ERROR "RAPT_CLOSE is '${RAPT_CLOSE}', but must be linker, compiler or empty.")
 endif()
 
-# rapt_parts_apart(result level source...): the sources to compile for a level. If the compiler keeps the levels apart, each
-# includes a source within the level's namespaces. The name of its object is unique in the archive.
+# rapt_parts_apart(result level source...): the sources to compile for a level. If the compiler keeps the levels apart,
+# each includes a source within the level's namespaces. The name of its object is unique in the archive.
 function(rapt_parts_apart result level)
   if(RAPT_CLOSING STREQUAL "linker")
     set(${result} ${ARGN} PARENT_SCOPE)
@@ -40,8 +41,8 @@ function(rapt_set_object_options objects)
   set_target_properties(${objects} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
-# rapt_add_closed_object(target file objects symbol): for the linker. Links the object library `objects` into the relocatable
-# object `file`, keeps `symbol` as its only global symbol, and adds it to `target`.
+# rapt_add_closed_object(target file objects symbol): for the linker. Links the object library `objects` into the
+# relocatable object `file`, keeps `symbol` as its only global symbol, and adds it to `target`.
 function(rapt_add_closed_object target file objects symbol)
   rapt_set_object_options(${objects})
   set(closed "${CMAKE_CURRENT_BINARY_DIR}${RAPT_CLOSED_FOLDER}/${file}")
@@ -54,8 +55,8 @@ function(rapt_add_closed_object target file objects symbol)
   target_sources(${target} PRIVATE "${closed}")
 endfunction()
 
-# rapt_add_checked_objects(target objects level): for the compiler. Adds the objects to `target` unchanged, and a check of their
-# symbols.
+# rapt_add_checked_objects(target objects level): for the compiler. Adds the objects to `target` unchanged, and a check
+# of their symbols.
 function(rapt_add_checked_objects target objects level)
   rapt_set_object_options(${objects})
   set(symbols "${CMAKE_CURRENT_BINARY_DIR}${RAPT_CLOSED_FOLDER}/rapt_${level}.symbols")

@@ -1,5 +1,5 @@
-# The flags that decide bits. They come last on every compile line of the library, so that no flag of a surrounding project
-# changes a result.
+# The flags that decide bits. They come last on every compile line of the library, so that no flag of a surrounding
+# project changes a result.
 
 # -ffp-contract=off: the source spells out every fused multiply-add. It must follow -fno-fast-math, which turns contraction on
 # in clang. -fno-lto: link-time optimisation would carry code from one level to another.
@@ -17,8 +17,8 @@ else()
 endif()
 list(APPEND RAPT_NUMERIC_FLAGS -fno-fast-math -fmath-errno -fno-rounding-math -ffp-contract=off -fno-lto)
 
-# gcc removes a call of a function that only prefetches, because such a function is "pure". These flags keep the call until it
-# has been inlined (src/kernels/vector/inner.hpp). A test counts the prefetches of the kernels.
+# gcc removes a call of a function that only prefetches, because such a function is "pure". These flags keep the call
+# until it has been inlined (src/kernels/vector/inner.hpp). A test counts the prefetches of the kernels.
 set(RAPT_KERNEL_FLAGS)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   include(CheckCXXCompilerFlag)
@@ -60,8 +60,8 @@ endif()
 set(RAPT_EMPTY "${PROJECT_BINARY_DIR}/CMakeFiles/rapt_empty.cpp")
 file(WRITE "${RAPT_EMPTY}" "")
 
-# rapt_macros(result flag...): the predefined macros that tell the processor, the size of an address, the arithmetic, and
-# the instructions that the compiler may use by itself. Empty if the compiler refuses the flags.
+# rapt_macros(result flag...): the predefined macros that tell the processor, the size of an address, the arithmetic,
+# and the instructions that the compiler may use by itself. Empty if the compiler refuses the flags.
 function(rapt_macros result)
   execute_process(COMMAND ${RAPT_COMPILER} ${ARGN} -dM -E -x c++ "${RAPT_EMPTY}"
                   OUTPUT_VARIABLE text ERROR_QUIET RESULT_VARIABLE failed)
@@ -76,8 +76,8 @@ function(rapt_macros result)
   set(${result} "${macros}" PARENT_SCOPE)
 endfunction()
 
-# rapt_predefined(result flag...): the names of the predefined macros whose value is 1, which includes the macros of instruction
-# sets. __FP_FAST_FMA is left out: it says that an instruction is fast for which __FMA__ already stands.
+# rapt_predefined(result flag...): the names of the predefined macros whose value is 1, which includes the macros of
+# instruction sets. __FP_FAST_FMA is left out: it says that an instruction is fast for which __FMA__ already stands.
 function(rapt_predefined result)
   execute_process(COMMAND ${RAPT_COMPILER} ${ARGN} -dM -E -x c++ "${RAPT_EMPTY}" OUTPUT_VARIABLE text ERROR_QUIET)
   string(REGEX MATCHALL "#define __[A-Za-z0-9_]+ 1\n" macros "${text}")
@@ -94,8 +94,8 @@ if(NOT RAPT_CONFIGS)
   set(RAPT_CONFIGS None)
 endif()
 
-# rapt_flags_around(result config): the flags that the surrounding project gives every file. Generator expressions are left out,
-# because they have no value yet.
+# rapt_flags_around(result config): the flags that the surrounding project gives every file. Generator expressions are
+# left out, because they have no value yet.
 function(rapt_flags_around result config)
   string(TOUPPER "CMAKE_CXX_FLAGS_${config}" of_config)
   get_directory_property(options COMPILE_OPTIONS)

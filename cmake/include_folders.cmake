@@ -11,8 +11,8 @@ function(rapt_include_alone target scope folder library)
   target_include_directories(${target} SYSTEM ${scope} "${folder}")
 endfunction()
 
-# rapt_include_quoted(target scope folder...): lets `target` include "…" of folders that also hold programs. <…> is not searched
-# there: a program with the name of a standard header would be that header.
+# rapt_include_quoted(target scope folder...): lets `target` include "…" of folders that also hold programs. <…> is not
+# searched there: a program with the name of a standard header would be that header.
 function(rapt_include_quoted target scope)
   foreach(folder IN LISTS ARGN)
     target_compile_options(${target} ${scope} "SHELL:-iquote \"${folder}\"")

@@ -1,5 +1,5 @@
-# cmake --install: the library, its headers, the CMake package and the pkg-config file, as the component `rapt`. Packages of a
-# distribution have them in three components (cmake/package.cmake).
+# cmake --install: the library, its headers, the CMake package and the pkg-config file, as the component `rapt`.
+# Packages of a distribution have them in three components (cmake/package.cmake).
 #
 # RAPT_INSTALL=OFF keeps the rules, but leaves them out of a whole installation: a project that exports a library which
 # links rapt needs rapt's export.
@@ -41,8 +41,8 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/rapt-config-version.cmak
 install(FILES "${PROJECT_BINARY_DIR}/rapt-config.cmake" "${PROJECT_BINARY_DIR}/rapt-config-version.cmake"
         DESTINATION "${package_dir}" ${component})
 
-# The file computes the prefix from its own place, so that an installed tree can be moved. A tree whose library has an absolute
-# place cannot.
+# The file computes the prefix from its own place, so that an installed tree can be moved. A tree whose library has an
+# absolute place cannot.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
   set(rapt_pc_prefix "${CMAKE_INSTALL_PREFIX}")
 else()

@@ -3,10 +3,11 @@
 # One row per level, weakest first:
 #   name | processor | the level that it builds on | parts | registers | flags beyond the processor's own and that level's
 #
-# A level has the flags of the level that it builds on, and inherits the kernels that it lacks. It needs every CPU feature of
-# src/dispatch/features.def whose macro its flags define. A test compares these with the table of src/manual/levels.md. The
-# benchmark measures its limits with the registers of bench/limits/registers/<registers>.hpp. Its parts are the .cpp files of
-# src/isa/<name>/. A level with "all" has every kernel: it also has the parts of src/isa/parts.def.
+# A level has the flags of the level that it builds on, and inherits the kernels that it lacks. It needs every CPU
+# feature of src/dispatch/features.def whose macro its flags define. A test compares these with the table of
+# src/manual/levels.md. The benchmark measures its limits with the registers of bench/limits/registers/<registers>.hpp.
+# Its parts are the .cpp files of src/isa/<name>/. A level with "all" has every kernel: it also has the parts of
+# src/isa/parts.def.
 set(RAPT_ISA_ROWS
   "scalar|any||own|element|"
   "avx2|x86|scalar|all|ymm|-mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mmovbe -mpopcnt -mcx16 -msahf"
@@ -19,9 +20,9 @@ set(RAPT_ISA_ROWS
   "neon_i8mm|arm64|neon_dotprod|own|q|-march=armv8-a+dotprod+i8mm"
   "neon_bf16|arm64|neon_i8mm|own|q|-march=armv8-a+dotprod+i8mm+bf16")
 
-# Flags of a level for one compiler, by CMAKE_CXX_COMPILER_ID. gcc schedules instructions before it allocates registers. It then
-# spills accumulators of panels that would fit, which makes a chain of load, FMLA and store. Bodies are written in the order in
-# which they should run.
+# Flags of a level for one compiler, by CMAKE_CXX_COMPILER_ID. gcc schedules instructions before it allocates registers.
+# It then spills accumulators of panels that would fit, which makes a chain of load, FMLA and store. Bodies are written
+# in the order in which they should run.
 #
 #   gcc 12, cycles modelled on Neoverse N1 / V2 | scheduled   | --param=sched-pressure-algorithm=1 | unscheduled
 #   24 operations of a panel                    | 14.1 / 6.8  | 12.1 / 6.1                         | 12.1 / 6.1
@@ -30,21 +31,21 @@ set(RAPT_ISA_ROWS
 #   four vectors of exp                         | 36.9 / 16.5 | 38.9 / 18.2                        | 40.8 / 17.0
 set(RAPT_ISA_FLAGS_neon_GNU -fno-schedule-insns)
 
-# gcc spills vectors with aligned moves, but Windows aligns the stack only to 16 bytes (gcc's bug 54412, for which Debian's gcc
-# has a patch). GNU as 2.38 turns them into unaligned moves, which are as fast at an aligned address.
+# gcc spills vectors with aligned moves, but Windows aligns the stack only to 16 bytes (gcc's bug 54412, for which
+# Debian's gcc has a patch). GNU as 2.38 turns them into unaligned moves, which are as fast at an aligned address.
 if(WIN32)
   set(RAPT_ISA_FLAGS_avx2_GNU -Wa,-muse-unaligned-vector-move)
 endif()
 
-# Flags for every CPU of a processor, which take back all flags before them. -march takes back -march=native, but only -mno-sse3
-# and similar flags take back -mavx512f. After these, no -march=x86-64-v3 turns AVX2 on again.
+# Flags for every CPU of a processor, which take back all flags before them. -march takes back -march=native, but only
+# -mno-sse3 and similar flags take back -mavx512f. After these, no -march=x86-64-v3 turns AVX2 on again.
 set(RAPT_BASELINE_x86 "-march=x86-64 -mtune=generic -msse2 -mfpmath=sse -mrecip=none -mno-sse3 -mno-popcnt -mno-cx16 \
 -mno-movbe -mno-lzcnt -mno-bmi -mno-bmi2 -mno-tbm -mno-gfni -mno-prfchw")
 set(RAPT_BASELINE_arm64 "-march=armv8-a -mcpu=generic -mtune=generic")
 set(RAPT_BASELINE_other "")
 
-# CPU seconds of compiling each level with gcc 12 on a Zen 5, in Release; the code around the levels counts with scalar. A test
-# compares them with the manual's table.
+# CPU seconds of compiling each level with gcc 12 on a Zen 5, in Release; the code around the levels counts with scalar.
+# A test compares them with the manual's table.
 set(RAPT_COMPILE_SECONDS scalar 14 avx2 116 avx2_vnni 7 avx512 139 avx512_vnni 10 amx 10 neon 190 neon_dotprod 9 neon_i8mm 4
     neon_bf16 12)
 
@@ -99,8 +100,8 @@ function(rapt_level_features level features macros)
   set(${macros} "${of_level}" PARENT_SCOPE)
 endfunction()
 
-# Each level of the processor has RAPT_ISA_FLAGS_<name> and RAPT_ISA_REGISTERS_<name>. RAPT_COMPLETE_LEVELS are those with
-# the parts of src/isa/parts.def.
+# Each level of the processor has RAPT_ISA_FLAGS_<name> and RAPT_ISA_REGISTERS_<name>. RAPT_COMPLETE_LEVELS are those
+# with the parts of src/isa/parts.def.
 separate_arguments(RAPT_BASELINE_FLAGS UNIX_COMMAND "${RAPT_BASELINE_${RAPT_PROCESSOR}}")
 set(of_processor)
 set(RAPT_COMPLETE_LEVELS)
@@ -125,8 +126,8 @@ foreach(row IN LISTS RAPT_ISA_ROWS)
   endif()
 endforeach()
 
-# rapt_add_native_levels(list): adds the levels that this machine runs, as the compiler says. Where the tests are built, it also
-# adds AMX over AVX-512, which tests/emulate executes. RAPT_NATIVE_FLAGS lets a test present another machine.
+# rapt_add_native_levels(list): adds the levels that this machine runs, as the compiler says. Where the tests are built,
+# it also adds AMX over AVX-512, which tests/emulate executes. RAPT_NATIVE_FLAGS lets a test present another machine.
 set(RAPT_NATIVE_FLAGS "" CACHE STRING "What RAPT_LEVELS=native asks the compiler about; empty: this machine")
 mark_as_advanced(RAPT_NATIVE_FLAGS)
 set(RAPT_NATIVE ${RAPT_NATIVE_FLAGS})
@@ -177,8 +178,8 @@ foreach(name IN LISTS wanted)
     message(FATAL_ERROR "RAPT_LEVELS names '${name}', a level of another processor. This processor's levels are: ${known}")
   endif()
 endforeach()
-# A level without all kernels also needs the levels whose kernels serve. The strongest comes first, because a level is after
-# the one that it builds on.
+# A level without all kernels also needs the levels whose kernels serve. The strongest comes first, because a level is
+# after the one that it builds on.
 set(backwards ${of_processor})
 list(REVERSE backwards)
 foreach(name IN LISTS backwards)
@@ -188,8 +189,8 @@ foreach(name IN LISTS backwards)
 endforeach()
 
 # RAPT_COMPILED_LEVELS are the levels to compile, weakest first. The sources read them from rapt_levels.def
-# (src/dispatch/requirements.hpp). Scripts read them from rapt_levels.txt: "# compiler", "#native flags of this machine", a row
-# "name macro..." per level, and "# left out: name..." if RAPT_LEVELS leaves any out (RAPT_LEFT_OUT).
+# (src/dispatch/requirements.hpp). Scripts read them from rapt_levels.txt: "# compiler", "#native flags of this
+# machine", a row "name macro..." per level, and "# left out: name..." if RAPT_LEVELS leaves any out (RAPT_LEFT_OUT).
 set(RAPT_COMPILED_LEVELS)
 set(RAPT_LEFT_OUT)
 set(def)
@@ -231,8 +232,9 @@ message(STATUS "rapt: levels: ${levels}")
 add_library(rapt_levels INTERFACE)
 target_include_directories(rapt_levels INTERFACE "${PROJECT_BINARY_DIR}/generated")
 
-# For tests/try: "softmax;f32" compiles softmax only, over f32, on the vector levels, and "softmax;f32;avx2" on one of them. A
-# level lacks the other kernels. Objects of whole levels stay in the build, so that nothing throws them away meanwhile.
+# For tests/try: "softmax;f32" compiles softmax only, over f32, on the vector levels, and "softmax;f32;avx2" on one of
+# them. A level lacks the other kernels. Objects of whole levels stay in the build, so that nothing throws them away
+# meanwhile.
 set(RAPT_ONLY "" CACHE STRING "An operation and its elements, and a level: all that vector levels compile")
 mark_as_advanced(RAPT_ONLY)
 
@@ -253,8 +255,8 @@ function(rapt_compile_time text)
   endif()
 endfunction()
 
-# rapt_parts_of(result level): the sources of a level, one for each part. Those of src/isa/parts.def are written into the build.
-# A file of the level's folder takes the place of the row with its name.
+# rapt_parts_of(result level): the sources of a level, one for each part. Those of src/isa/parts.def are written into
+# the build. A file of the level's folder takes the place of the row with its name.
 set(RAPT_PARTS_DEF "${PROJECT_SOURCE_DIR}/src/isa/parts.def")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${RAPT_PARTS_DEF}")
 function(rapt_parts_of result level)
@@ -300,8 +302,8 @@ function(rapt_add_level objects level)
   rapt_set_object_options(${objects})
 endfunction()
 
-# rapt_add_level_of(objects level name source...): the same with the level's table, which lists the sources. `name` tells the
-# file of the table from others of the level.
+# rapt_add_level_of(objects level name source...): the same with the level's table, which lists the sources. `name`
+# tells the file of the table from others of the level.
 function(rapt_add_level_of objects level name)
   set(sources ${ARGN})
   set(parts ${sources})

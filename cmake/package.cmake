@@ -1,5 +1,5 @@
-# Debian packages using cpack: the shared library, its development files, and rapt-validate. The packages dpkg-dev, file and
-# help2man have the tools.
+# Debian packages using cpack: the shared library, its development files, and rapt-validate. The packages dpkg-dev, file
+# and help2man have the tools.
 #
 #   export DEBFULLNAME='Your Name' DEBEMAIL=your@address
 #   cmake -B build/deb -DRAPT_PACKAGE=ON -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTALL_PREFIX=/usr && cmake --build build/deb

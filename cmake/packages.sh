@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Scripts that build and run something on a bare Debian or Ubuntu source this file. Without dpkg no package ever counts as
-# missing: CMake then names each missing library.
+# Scripts that build and run something on a bare Debian or Ubuntu source this file. Without dpkg no package ever counts
+# as missing: CMake then names each missing library.
 #
 #   missing_packages PACKAGE...   prints those that are not installed
 #   need_packages PACKAGE...      installs them: one line says how many and how large, and apt's output goes to a log.
@@ -42,8 +42,8 @@ prefer_ninja() {
   if type -P ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
 }
 
-# install_with_apt PACKAGE...: does what need_packages does, which has set as_root. Packages that this system's apt does not
-# know are left out, so that the others are installed.
+# install_with_apt PACKAGE...: does what need_packages does, which has set as_root. Packages that this system's apt does
+# not know are left out, so that the others are installed.
 install_with_apt() {
   local known unknown plan begin=$SECONDS
   printf '%s\n' "" "$(date)" "asked for: $*" >>"$packages_log"

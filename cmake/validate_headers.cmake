@@ -1,5 +1,5 @@
-# The headers with which rapt-validate and the decoder are built. The library builds without them. If one is missing, both are
-# left out, unless tests are built, which need them.
+# The headers with which rapt-validate and the decoder are built. The library builds without them. If one is missing,
+# both are left out, unless tests are built, which need them.
 find_path(RAPT_CLI11_INCLUDE_DIR CLI/CLI.hpp PATHS /usr/include DOC "Folder that holds CLI/CLI.hpp")
 find_path(RAPT_NLOHMANN_JSON_INCLUDE_DIR nlohmann/json.hpp PATHS /usr/include DOC "Folder that holds nlohmann/json.hpp")
 find_path(RAPT_FMT_INCLUDE_DIR fmt/format.h PATHS /usr/include DOC "Folder that holds fmt/format.h")

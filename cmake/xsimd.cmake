@@ -1,5 +1,5 @@
-# rapt_xsimd: the headers of xsimd, which only the kernels use. xsimd's own CMake target is not used, because Debian's version
-# of it requires the library xtl, which rapt does not need.
+# rapt_xsimd: the headers of xsimd, which only the kernels use. xsimd's own CMake target is not used, because Debian's
+# version of it requires the library xtl, which rapt does not need.
 option(RAPT_FETCH_XSIMD "Fetch the headers of xsimd by git where they are not installed" OFF)
 find_path(RAPT_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp PATHS /usr/include
           DOC "Folder that holds xsimd/xsimd.hpp (8.1 or newer)")

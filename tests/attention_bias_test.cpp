@@ -1,4 +1,5 @@
-// Tests a bias of 16 bits, and a factor of it for each head: results have the bits of a call with the products in an array.
+// Tests a bias of 16 bits, and a factor of it for each head: results have the bits of a call with the products in an
+// array.
 #include <doctest/doctest.h>
 
 #include <algorithm>

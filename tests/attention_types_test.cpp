@@ -1,5 +1,5 @@
-// Tests keys and values that are dequantized: blocks of files, and keys of another type than values. Results have the bits
-// of a call with the numbers of f32.
+// Tests keys and values that are dequantized: blocks of files, and keys of another type than values. Results have the
+// bits of a call with the numbers of f32.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-// Tests each kernel that tests/calls describes, on calls that are drawn: the status of each argument at its limits and past
-// them, the accuracy of the results, and that no level reads or writes outside the arrays, wherever they lie.
+// Tests each kernel that tests/calls describes, on calls that are drawn: the status of each argument at its limits and
+// past them, the accuracy of the results, and that no level reads or writes outside the arrays, wherever they lie.
 //
-// RAPT_CALLS_OF=<part of a kernel's name> and RAPT_CALL=<number> run some of the drawn calls again. RAPT_TEST_EVERYTHING=1 draws twice as
-// many.
+// RAPT_CALLS_OF=<part of a kernel's name> and RAPT_CALL=<number> run some of the drawn calls again.
+// RAPT_TEST_EVERYTHING=1 draws twice as many.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -203,8 +203,8 @@ TEST_CASE("drawn calls have the accuracy that rapt.h promises, and the bits of t
 }
 
 // Drawn calls seldom have these shapes, at which a kernel changes its way.
-// Levels may add products of small codes in fewer bits than 32, where one product too many would overflow. Integers that
-// differ, or are rounded, hardly ever show it.
+// Levels may add products of small codes in fewer bits than 32, where one product too many would overflow. Integers
+// that differ, or are rounded, hardly ever show it.
 TEST_CASE("sums of the largest products of integers") {
   catch_faults_of_calls();
   std::size_t tried = 0;
@@ -259,8 +259,8 @@ TEST_CASE(
   }
 }
 
-// Lengths up to several vectors at each distance from a guard page within 64 bytes. Longer ones, and the scalar level, whose
-// loops are plain, have two distances: 0, and one that changes with the length.
+// Lengths up to several vectors at each distance from a guard page within 64 bytes. Longer ones, and the scalar level,
+// whose loops are plain, have two distances: 0, and one that changes with the length.
 TEST_CASE("arrays flush against guard pages") {
   catch_faults_of_calls();
   std::size_t calls = 0;

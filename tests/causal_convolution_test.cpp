@@ -1,4 +1,5 @@
-// Tests rapt_causal_convolution: it has the bits of rapt_convolution and of an activation, in any chunks, on every level.
+// Tests rapt_causal_convolution: it has the bits of rapt_convolution and of an activation, in any chunks, on every
+// level.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Tests convolutions with quantized weights: their bits are those of a linear layer over patches that the test copies, for
-// drawn shapes, types, strides and tasks; and the status of each bad argument.
+// Tests convolutions with quantized weights: their bits are those of a linear layer over patches that the test copies,
+// for drawn shapes, types, strides and tasks; and the status of each bad argument.
 #include <doctest/doctest.h>
 
 #include <algorithm>

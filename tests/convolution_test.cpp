@@ -1,5 +1,5 @@
-// Tests what rapt.h promises of convolutions next to each other: 1x1 ones, patches side by side and rapt_linear, an item
-// alone and in a batch, packed and plain weights, both orders of channels, and all infinite weights over padding.
+// Tests what rapt.h promises of convolutions next to each other: 1x1 ones, patches side by side and rapt_linear, an
+// item alone and in a batch, packed and plain weights, both orders of channels, and all infinite weights over padding.
 #include <doctest/doctest.h>
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Tests rapt_cross_entropy and its gradient: against long double and the bounds of rapt.h, by the formulas there, on every level;
-// what they read; arguments.
+// Tests rapt_cross_entropy and its gradient: against long double and the bounds of rapt.h, by the formulas there, on
+// every level; what they read; arguments.
 #include <doctest/doctest.h>
 
 #include <algorithm>

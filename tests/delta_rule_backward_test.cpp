@@ -1,5 +1,5 @@
-// Tests rapt_delta_rule_backward: next to differences of a forward pass in double, the errors of one token that rapt.h states, results
-// that CPUs flush in different ways, special values, and arguments.
+// Tests rapt_delta_rule_backward: next to differences of a forward pass in double, the errors of one token that rapt.h
+// states, results that CPUs flush in different ways, special values, and arguments.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -310,8 +310,8 @@ TEST_CASE("tiny gradients and states have the same bits on every level") {
   }
 }
 
-// The sums of q and p, of k and G and of the state and p are tiny, but round up to the smallest normal number. Arm flushes them
-// before it rounds.
+// The sums of q and p, of k and G and of the state and p are tiny, but round up to the smallest normal number. Arm
+// flushes them before it rounds.
 TEST_CASE("gradients that round up to the smallest normal number stay") {
   constexpr float below = 0x1.fffp-1f, above = 0x1.0008p-126f, least = 0x1p-126f;
   for_each_usable_isa([&](const std::string &isa) {

@@ -1,5 +1,5 @@
-// Tests what the drawn calls of tests/calls do not see of rapt_delta_rule: results that CPUs flush in different ways, the errors
-// of one token that rapt.h states, windows of states, and special values.
+// Tests what the drawn calls of tests/calls do not see of rapt_delta_rule: results that CPUs flush in different ways,
+// the errors of one token that rapt.h states, windows of states, and special values.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -313,7 +313,8 @@ std::map<std::string, rapt_map_function> map_functions_by_name() {
   return functions;
 }
 
-// Holds a table of rapt_map's bounds: each row of the file that has the form has names, the bound of f32 and that of f64.
+// Holds a table of rapt_map's bounds: each row of the file that has the form has names, the bound of f32 and that of
+// f64.
 void check_bounds_of_map(const std::string &file, const std::regex &row, std::size_t expected) {
   const std::map<std::string, rapt_map_function> functions = map_functions_by_name();
   const std::string text = read(file);

@@ -1,5 +1,5 @@
-// Calls at the edges of what rapt.h allows, written by hand beside the limits of tests/calls. A call that fails leaves every
-// array as it was.
+// Calls at the edges of what rapt.h allows, written by hand beside the limits of tests/calls. A call that fails leaves
+// every array as it was.
 #include "calls/edges.hpp"
 
 #include <doctest/doctest.h>
@@ -702,7 +702,8 @@ TEST_CASE("sums of rows by index") {
                        {"n=16 seed=0", "out=x+8", RAPT_BAD_OVERLAP}});
 }
 
-// The seed of a case chooses its types and arrays: 0 has f32, i8 and scales, 10 u4, 1090 u4 with zeros, 2170 u4 with a codebook.
+// The seed of a case chooses its types and arrays: 0 has f32, i8 and scales, 10 u4, 1090 u4 with zeros, 2170 u4 with a
+// codebook.
 TEST_CASE("rows of integers") {
   const Edge of_both[] = {
       {"n=40 seed=0", "", RAPT_OK},

@@ -1,5 +1,5 @@
-// Tests rapt_embedding_bag: its rows against loops over the indices of each bag, on every level; what it reads and writes;
-// arguments; the wrapper of rapt.hpp.
+// Tests rapt_embedding_bag: its rows against loops over the indices of each bag, on every level; what it reads and
+// writes; arguments; the wrapper of rapt.hpp.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Compiles the headers with the warnings that strict projects turn into errors, not as system headers: header_test.sh
-# INCLUDE_FOLDER CC CXX. gcc does not see old-style casts within extern "C"; clang does, and is used too where it is installed.
+# INCLUDE_FOLDER CC CXX. gcc does not see old-style casts within extern "C"; clang does, and is used too where it is
+# installed.
 set -euo pipefail
 
 include=$1 cc=$2 cxx=$3

@@ -1,4 +1,5 @@
-// Tests rapt_index_add: its sums against a loop of single additions, on every level; what it reads and writes; arguments.
+// Tests rapt_index_add: its sums against a loop of single additions, on every level; what it reads and writes;
+// arguments.
 #include <doctest/doctest.h>
 
 #include <algorithm>

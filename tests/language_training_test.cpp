@@ -1,5 +1,5 @@
-// Trains a small language model, whose functions and gradients are all rapt's. Every level gives the same losses and the same model. The
-// gradients are those of the loss, by differences in double.
+// Trains a small language model, whose functions and gradients are all rapt's. Every level gives the same losses and
+// the same model. The gradients are those of the loss, by differences in double.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Tests batches of linear layers: the bits of one rapt_linear() for each product, for drawn shapes, strides and tasks; the
-// gradients of a product of matrices; and the status of each bad argument.
+// Tests batches of linear layers: the bits of one rapt_linear() for each product, for drawn shapes, strides and tasks;
+// the gradients of a product of matrices; and the status of each bad argument.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -133,7 +133,8 @@ class DrawnBatch {
     return std::accumulate(shape_.begin(), shape_.end(), std::size_t{1}, std::multiplies<>());
   }
 
-  // Draws where the matrices lie: rows and columns either way around, with gaps, the dimensions of the batch in any order.
+  // Draws where the matrices lie: rows and columns either way around, with gaps, the dimensions of the batch in any
+  // order.
   Layout draw(std::size_t rows, std::size_t columns, bool may_repeat, rapt_matrix_strides *of_matrix,
               std::ptrdiff_t *of_rows, std::ptrdiff_t (&of_batch)[RAPT_MAX_BATCH_DIMS]) {
     Layout layout;

@@ -1,5 +1,5 @@
-// Tests linear layers of several experts: the bits of one rapt_linear() for each expert, for drawn layers, tasks and lists
-// of rows; the lists that a router's choice becomes; and the status of each bad argument.
+// Tests linear layers of several experts: the bits of one rapt_linear() for each expert, for drawn layers, tasks and
+// lists of rows; the lists that a router's choice becomes; and the status of each bad argument.
 #include <doctest/doctest.h>
 
 #include <algorithm>

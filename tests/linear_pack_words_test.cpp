@@ -352,9 +352,9 @@ TEST_CASE("uneven groups") {
   CHECK(file.order[16] == 0);
 }
 
-// MatMulNBits of ONNX with 4 bits: B [N][blocks][block_size / 2] has input 2j of a block in the low half of byte j. Scales
-// are [N][blocks]. Zero points are [N][(blocks + 1) / 2] bytes with the first of two in the low half; without, they are 8.
-// With 8 bits, B [N][blocks][block_size] and zero points [N][blocks] are bytes; without, these are 128.
+// MatMulNBits of ONNX with 4 bits: B [N][blocks][block_size / 2] has input 2j of a block in the low half of byte j.
+// Scales are [N][blocks]. Zero points are [N][(blocks + 1) / 2] bytes with the first of two in the low half; without,
+// they are 8. With 8 bits, B [N][blocks][block_size] and zero points [N][blocks] are bytes; without, these are 128.
 TEST_CASE("rows of MatMulNBits are rows of RAPT_U4 or RAPT_U8") {
   Random random(12);
   for (int i = 0; i < 120; ++i) {

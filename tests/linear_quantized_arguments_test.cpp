@@ -1,5 +1,6 @@
-// Tests what the description of linear layers lacks, where weights are quantized: damaged headers of packed weights, parts
-// that disagree, overlaps in packing, sizes near the limits of the address space, and the caller's floating-point mode.
+// Tests what the description of linear layers lacks, where weights are quantized: damaged headers of packed weights,
+// parts that disagree, overlaps in packing, sizes near the limits of the address space, and the caller's floating-point
+// mode.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Tests linear layers with quantized weights: rows of integers, special numbers, and packed bytes. calls_test compares drawn
-// calls with the oracle.
+// Tests linear layers with quantized weights: rows of integers, special numbers, and packed bytes. calls_test compares
+// drawn calls with the oracle.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Tests what the description of linear layers lacks: dimensions that repeat, tasks, packing, and damaged packed weights.
+// Tests what the description of linear layers lacks: dimensions that repeat, tasks, packing, and damaged packed
+// weights.
 #include <doctest/doctest.h>
 
 #include <algorithm>

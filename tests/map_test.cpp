@@ -1,5 +1,5 @@
-// Tests rapt_map: every function on every level, tensors of any strides, special values, angles of any size, the accuracy of
-// f32 over the range of floats, and arguments. Exact values are those of f64 and of the C library.
+// Tests rapt_map: every function on every level, tensors of any strides, special values, angles of any size, the
+// accuracy of f32 over the range of floats, and arguments. Exact values are those of f64 and of the C library.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Tests rms_norm, layer_norm and their gradients: special values, difficult rows, and how calls relate to each other. The
-// rest is calls_test's.
+// Tests rms_norm, layer_norm and their gradients: special values, difficult rows, and how calls relate to each other.
+// The rest is calls_test's.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Compares functions over vectors and rows on the scalar level with the oracle, where the numbers are made for a rule of
-// rapt.h: sums of zeros, of bytes at their largest, arguments of exp next to its limits, ties of roundings.
+// Compares functions over vectors and rows on the scalar level with the oracle, where the numbers are made for a rule
+// of rapt.h: sums of zeros, of bytes at their largest, arguments of exp next to its limits, ties of roundings.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 # cmake -DPAGE=… -DLEVELS=… -P published_levels.cmake
 #
-# Compares the table of src/manual/levels.md with rapt_levels.def, which the flags of cmake/isa.cmake make: a level that needs another
-# CPU feature than the table says, or takes its kernels from another level, is wrong. Flags cannot tell: a level with one too
-# many leaves CPUs to a lower level, with the right bits.
+# Compares the table of src/manual/levels.md with rapt_levels.def, which the flags of cmake/isa.cmake make: a level that
+# needs another CPU feature than the table says, or takes its kernels from another level, is wrong. Flags cannot tell: a
+# level with one too many leaves CPUs to a lower level, with the right bits.
 file(STRINGS "${PAGE}" rows REGEX "^\\| `[a-z0-9_]+` \\| (`[a-z0-9_]+` )?\\| [a-z0-9_ ]*\\| ")
 foreach(row IN LISTS rows)
   string(REGEX MATCH "^\\| `([a-z0-9_]+)` \\| (`([a-z0-9_]+)` )?\\| ([a-z0-9_ ]*)\\|" row "${row}")

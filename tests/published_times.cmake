@@ -1,6 +1,7 @@
 # cmake -DSOURCE=… -P published_times.cmake
 #
-# Compares the times of compiling the library that README.md and src/manual/building.md state with the list in cmake/isa.cmake.
+# Compares the times of compiling the library that README.md and src/manual/building.md state with the list in
+# cmake/isa.cmake.
 file(READ "${SOURCE}/cmake/isa.cmake" isa)
 file(READ "${SOURCE}/README.md" readme)
 file(READ "${SOURCE}/src/manual/building.md" page)

@@ -1,5 +1,5 @@
-// Tests rope: the rotation that rapt.h spells out, dimensions that repeat, and the frequencies of known models. The rest is
-// calls_test's.
+// Tests rope: the rotation that rapt.h spells out, dimensions that repeat, and the frequencies of known models. The
+// rest is calls_test's.
 #include "calls/rope.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
-// Tests rapt_triangular_solve: its bits against loops of single operations on every level, its backward error, arguments.
+// Tests rapt_triangular_solve: its bits against loops of single operations on every level, its backward error,
+// arguments.
 #include <doctest/doctest.h>
 
 #include <algorithm>

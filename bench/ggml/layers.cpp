@@ -1,5 +1,5 @@
-// One linear layer by the plugin and by ggml-cpu, in turns, in one process: rows of f32 by weights as files have them. Each side has
-// the weights in the order that it prefers. The script `run --layers` builds and starts it.
+// One linear layer by the plugin and by ggml-cpu, in turns, in one process: rows of f32 by weights as files have them.
+// Each side has the weights in the order that it prefers. The script `run --layers` builds and starts it.
 #include <fmt/format.h>
 #include <ggml-alloc.h>
 #include <ggml-backend.h>

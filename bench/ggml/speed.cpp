@@ -1,4 +1,5 @@
-// Tokens/s of a prompt and of decoding after it, with the plugin and with ggml-cpu, in turns. The script `run` builds and starts it.
+// Tokens/s of a prompt and of decoding after it, with the plugin and with ggml-cpu, in turns. The script `run` builds
+// and starts it.
 #include <fmt/format.h>
 #include <ggml-backend.h>
 #include <sched.h>

@@ -45,8 +45,8 @@ struct QuantizedLinear {
 
   explicit operator bool() const { return i8 && i4; }
 };
-// A library's convolution takes contiguous arrays, and needs no workspace. It may prepare a shape and its weights in the first
-// call.
+// A library's convolution takes contiguous arrays, and needs no workspace. It may prepare a shape and its weights in
+// the first call.
 using Convolve = decltype(&rapt_convolution);
 template <class T>
 using Scale = void (*)(const T *x, T factor, T *y, std::size_t n);

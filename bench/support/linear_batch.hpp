@@ -1,5 +1,5 @@
-// Prepares a batch of linear layers, each with its weights, such as the heads of attention. rapt computes them in one call,
-// a peer one after the other.
+// Prepares a batch of linear layers, each with its weights, such as the heads of attention. rapt computes them in one
+// call, a peer one after the other.
 #pragma once
 
 #include <cstddef>

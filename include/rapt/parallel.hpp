@@ -77,8 +77,8 @@ inline constexpr auto std_threads = [](std::size_t n, const auto &body) {
 };
 
 #ifdef _OPENMP
-/// openmp(n, body) uses OpenMP's threads; with -fopenmp. In a child of fork(), gcc's OpenMP waits for ever if the parent
-/// has used it: use std_threads there.
+/// openmp(n, body) uses OpenMP's threads; with -fopenmp. In a child of fork(), gcc's OpenMP waits for ever if the
+/// parent has used it: use std_threads there.
 inline constexpr auto openmp = [](std::size_t n, const auto &body) {
 #pragma omp parallel for schedule(static, 1) num_threads(static_cast <int>(n))
   for (std::size_t i = 0; i < n; ++i) body(i);
@@ -357,8 +357,8 @@ rapt_status parallel_linear_experts(const LinearWork &layer, const rapt_expert_o
   return detail::run_parts(tasks, detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
 }
 
-/// Computes rapt_linear_batch by tasks, on up to `threads` threads, with the bits of the plain call. The options name the
-/// types. It throws like parallel_attention.
+/// Computes rapt_linear_batch by tasks, on up to `threads` threads, with the bits of the plain call. The options name
+/// the types. It throws like parallel_attention.
 template <class Parts, class Memory = detail::Allocated>
 rapt_status parallel_linear_batch(const LinearWork &layer, const rapt_linear_batch_options &batch,
                                   std::size_t threads, const Parts &parts, Memory &&memory = Memory()) {
@@ -373,8 +373,8 @@ rapt_status parallel_linear_batch(const LinearWork &layer, const rapt_linear_bat
   return detail::run_parts(tasks, detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
 }
 
-/// Computes rapt_convolution by tasks, on up to `threads` threads, with the bits of the plain call. The options name the
-/// type. It throws like parallel_attention.
+/// Computes rapt_convolution by tasks, on up to `threads` threads, with the bits of the plain call. The options name
+/// the type. It throws like parallel_attention.
 template <class Parts, class Memory = detail::Allocated>
 rapt_status parallel_convolution(const void *a, const void *b, void *out,
                                  const rapt_convolution_options &options, std::size_t threads,

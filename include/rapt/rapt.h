@@ -330,8 +330,9 @@ typedef uint16_t rapt_bf16; /**< the upper half of a binary32 */
  * widened, computed as f32, and rounded once on output, to nearest even. So a result is the rounded result of
  * the f32 function with the widened input. Its error is that of f32 plus half a unit of the element.
  *
- * In attention, q, the keys, the values, and out may each be f32, f16 or bf16. f64 goes only with f64. Keys and values may
- * also be RAPT_I8, with scales, or lie in blocks of files. There is no gradient then, nor of keys and values of two types. */
+ * In attention, q, the keys, the values, and out may each be f32, f16 or bf16. f64 goes only with f64. Keys and values
+ * may also be RAPT_I8, with scales, or lie in blocks of files. There is no gradient then, nor of keys and values of two
+ * types. */
 enum rapt_type {
   RAPT_TYPE_DEFAULT = 0, /**< the field's own default */
   RAPT_F32,              /**< float, IEEE binary32 */
@@ -457,8 +458,8 @@ RAPT_API int64_t rapt_dot_u8i8(const uint8_t *a, const int8_t *b, size_t n);
 
 /** out[r] = scale * dot(query, row r), where dot has the bits of rapt_dot and the product is rounded once.
  * rapt_linear() adds the same products in another order, and has other bits: use one of the two for queries alone
- * and in batches. row_stride may be any value, negative and 0 included. out must not overlap query or rows. The exact sum of
- * bytes is first rounded to f32. Up to 2^24 this rounding is exact. */
+ * and in batches. row_stride may be any value, negative and 0 included. out must not overlap query or rows. The exact
+ * sum of bytes is first rounded to f32. Up to 2^24 this rounding is exact. */
 RAPT_API void rapt_dot_rows_f32(const float *query, const float *rows, ptrdiff_t row_stride, size_t row_count,
                                 size_t dim, float scale, float *out);
 /** Like rapt_dot_rows_f32(), for doubles. */
@@ -592,8 +593,8 @@ RAPT_API void rapt_convert_f32_to_bf16(const float *x, rapt_bf16 *y, size_t n);
  *   s = scale * x,  then  s = softcap * tanh(s / softcap),  then  s += bias.
  * ~~~
  * Scaling costs nothing and rounds nothing: exp takes the exact product unless there is a softcap. Row r sees a column
- * below row_lengths[r] that causal allows, whose mask is not 0 and whose bias is not -inf. A bias of 0 has the bits of no
- * bias, and a bias of 0 and -inf those of a mask.
+ * below row_lengths[r] that causal allows, whose mask is not 0 and whose bias is not -inf. A bias of 0 has the bits of
+ * no bias, and a bias of 0 and -inf those of a mask.
  * Set size, or start from RAPT_SOFTMAX_OPTIONS_INIT. */
 typedef struct rapt_softmax_options {
   size_t size;               /**< sizeof(rapt_softmax_options) */
@@ -622,8 +623,8 @@ typedef struct rapt_softmax_options {
  * which has no range: {3e38, 1, 2} with scale 2 gives {1, 0, 0}, and its log-sum-exp is infinite. With a scale outside
  * [2^-16, 2^16] the product is rounded, and infinite beyond the type's range. With a softcap the score is then the
  * softcap. A bias is divided by |scale|, where that is in this range and there is no softcap, and added to +-x: a sum
- * above the type's range is infinite. A sum below it is the lowest number, so that a row whose biases are all the lowest
- * number (finfo.min) has equal probabilities.
+ * above the type's range is infinite. A sum below it is the lowest number, so that a row whose biases are all the
+ * lowest number (finfo.min) has equal probabilities.
  * Accuracy: the relative error of every probability is at most 6 * u (f64: 10 * u), for any row. The number of
  * columns, the magnitude and the order of logits do not matter.
  * Some options round the score. If s is the score before its bias, the score's error in units of u is
@@ -701,8 +702,8 @@ RAPT_API rapt_status rapt_softmax_backward_bf16(const rapt_bf16 *y, ptrdiff_t y_
                                                 size_t rows, size_t cols, float scale);
 
 /** dx = scale * (dy - e^y * sum over c of dy). This is the gradient of log_softmax(scale * x) from its output y and the
- * gradient dy of that output. e^y has the bits of rapt_exp_f32(), and the product is subtracted with one rounding. dx may be
- * y or dy, with the same stride. scale is finite.
+ * gradient dy of that output. e^y has the bits of rapt_exp_f32(), and the product is subtracted with one rounding. dx
+ * may be y or dy, with the same stride. scale is finite.
  * Special values: an element with y = -inf is excluded. Its dy is never read into the result, and its dx is 0.
  * Accuracy, where nothing overflows, for any dy, y up to 88 (f64: 709) and up to 2^30 columns:
  * ~~~
@@ -749,9 +750,9 @@ typedef struct rapt_cross_entropy_options {
 #define RAPT_CROSS_ENTROPY_OPTIONS_INIT \
   { sizeof(rapt_cross_entropy_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, NULL, 0, 0, NULL, NULL, NULL, 0 }
 
-/** The cross entropy of each row of logits x [rows][classes], as PyTorch's without a reduction; rapt_reduce() sums. out [rows]
- * has the arithmetic type. With t the target of a row, L its log-sum-exp, w the weights, and a = 1 - label_smoothing and b =
- * label_smoothing / classes, computed in double and rounded:
+/** The cross entropy of each row of logits x [rows][classes], as PyTorch's without a reduction; rapt_reduce() sums. out
+ * [rows] has the arithmetic type. With t the target of a row, L its log-sum-exp, w the weights, and a = 1 -
+ * label_smoothing and b = label_smoothing / classes, computed in double and rounded:
  *
  * ~~~
  *   d[c] = L - x[c]
@@ -760,9 +761,9 @@ typedef struct rapt_cross_entropy_options {
  *                                          classes, which are added in order
  * ~~~
  *
- * Each operation is rounded. L is that of rapt_logsumexp_f32() or _f64(). Of elements of 16 bits, which are widened, L = m +
- * log(s), with m the largest x. s is the sum of rapt_exp_sum_f32() of 1024 classes each with shift m, added in double and
- * rounded; the logarithm is rapt_map()'s. Where m is infinite or NaN, L is m.
+ * Each operation is rounded. L is that of rapt_logsumexp_f32() or _f64(). Of elements of 16 bits, which are widened, L
+ * = m + log(s), with m the largest x. s is the sum of rapt_exp_sum_f32() of 1024 classes each with shift m, added in
+ * double and rounded; the logarithm is rapt_map()'s. Where m is infinite or NaN, L is m.
  *
  * Errors, if nothing overflows and no weight is negative. E is the error of L: 6 u max(1, |L|) (f64: 12 u; 16 bits: (10 + log
  * classes) u), and W the sum of the weights:
@@ -771,13 +772,13 @@ typedef struct rapt_cross_entropy_options {
  *   |error| <= (a w[t] + b W) (E + 2^-149) + (classes / 1024 + 32) u out        f64: 2^-1074
  * ~~~
  *
- * Special values: as the formulas. A target whose logit is -inf has an infinite loss. With smoothing, so has any row with a
- * logit of -inf, unless its weight is 0, which makes NaN. out and lse overlap nothing. */
+ * Special values: as the formulas. A target whose logit is -inf has an infinite loss. With smoothing, so has any row
+ * with a logit of -inf, unless its weight is 0, which makes NaN. out and lse overlap nothing. */
 RAPT_API rapt_status rapt_cross_entropy(const void *x, void *out, const rapt_cross_entropy_options *options);
 
-/** The gradient of x from that of the losses of rapt_cross_entropy(), whose lse and options it reads. p[c] has the bits of
- * rapt_exp_f32() or _f64() of x[c] - L, g = scale * dout, and W is rapt_reduce()'s sum of the weights. Each operation is
- * rounded:
+/** The gradient of x from that of the losses of rapt_cross_entropy(), whose lse and options it reads. p[c] has the bits
+ * of rapt_exp_f32() or _f64() of x[c] - L, g = scale * dout, and W is rapt_reduce()'s sum of the weights. Each
+ * operation is rounded:
  *
  * ~~~
  *   dx[c] = k * p[c] - q[c], and at the target - g * (a * w[t]), where
@@ -785,9 +786,9 @@ RAPT_API rapt_status rapt_cross_entropy(const void *x, void *out, const rapt_cro
  *   q[c] = (g * b) * w[c]                  without it not subtracted
  * ~~~
  *
- * dx of 16 bits is computed as f32, and rounded once. A row that is ignored has +0. dx may be x with the same stride, and
- * overlaps nothing otherwise. Errors before that rounding, with E as in rapt_cross_entropy(), Q what is subtracted, D that of
- * rapt_reduce() for W, and if nothing is subnormal:
+ * dx of 16 bits is computed as f32, and rounded once. A row that is ignored has +0. dx may be x with the same stride,
+ * and overlaps nothing otherwise. Errors before that rounding, with E as in rapt_cross_entropy(), Q what is subtracted,
+ * D that of rapt_reduce() for W, and if nothing is subnormal:
  *
  * ~~~
  *   |error| <= (E + (|x[c] - L| + D + 12) u) k p[c] + 8 u Q
@@ -817,8 +818,8 @@ RAPT_API rapt_status rapt_cross_entropy_backward(const void *x, void *dx,
  * With a residual, x + residual, rounded to the type, is written to residual, and is normalised in place of x.
  * So the bits are those of an addition and a norm.
  *
- * y may be x, with the same stride. Otherwise y, residual, rstd, mean and mean_rest overlap nothing. A call without rows
- * or columns succeeds, and looks at no array.
+ * y may be x, with the same stride. Otherwise y, residual, rstd, mean and mean_rest overlap nothing. A call without
+ * rows or columns succeeds, and looks at no array.
  *
  * Special values: rows do not mix. A row with a NaN or infinity is NaN. One exception: without a NaN, rms_norm gives
  * 0 for the finite elements of a row with infinities. layer_norm of a row of equal finite elements, however many and
@@ -884,12 +885,12 @@ RAPT_API rapt_status rapt_layer_norm(const void *x, void *y, const rapt_norm_opt
  * the first rows and then for the others give the bits of one call. A call without rows sets them to 0 or leaves
  * them, and looks at no other array.
  *
- * rstd, mean and mean_rest are what the forward call wrote to them, or null: then they are computed again, and dx, dweight
- * and dbias have the same bits. rstd alone does for rms_norm. layer_norm takes rstd and mean together, and a mean_rest that
- * is null counts as 0, as for the statistics of other libraries. With them, eps has no effect.
+ * rstd, mean and mean_rest are what the forward call wrote to them, or null: then they are computed again, and dx,
+ * dweight and dbias have the same bits. rstd alone does for rms_norm. layer_norm takes rstd and mean together, and a
+ * mean_rest that is null counts as 0, as for the statistics of other libraries. With them, eps has no effect.
  *
- * Elements of 16 bits are widened, and the results are those of f32; dx is rounded once. Rows of more than 4096 such elements
- * need the workspace that rapt_norm_backward_workspace() counts; other calls need none.
+ * Elements of 16 bits are widened, and the results are those of f32; dx is rounded once. Rows of more than 4096 such
+ * elements need the workspace that rapt_norm_backward_workspace() counts; other calls need none.
  *
  * Accuracy, under the conditions of the norms, with the number under the root at most 2^125 (f64: 2^1021). With t, e,
  * f and R of the norms, let g = dy * w, s = |t| + e and M = mean of |g| s. The error is at most
@@ -946,12 +947,13 @@ RAPT_API rapt_status rapt_norm_backward_workspace(const rapt_norm_backward_optio
 
 /* ---- optimizer steps ---------------------------------------------------------------------------------- */
 /** \defgroup optimizer_steps Optimizer steps
- * Steps of AdamW, Adam and SGD for one array of parameters, in one pass over its arrays. The arithmetic is that of PyTorch's
- * single-tensor path (torch/optim/adam.py, sgd.py), where every operation rounds to f32, and no product is fused with a sum.
- * An element depends on its own numbers alone, so any split of the arrays among threads gives the same bits.
+ * Steps of AdamW, Adam and SGD for one array of parameters, in one pass over its arrays. The arithmetic is that of
+ * PyTorch's single-tensor path (torch/optim/adam.py, sgd.py), where every operation rounds to f32, and no product is
+ * fused with a sum. An element depends on its own numbers alone, so any split of the arrays among threads gives the
+ * same bits.
  *
- * param and grad are f32, f16 or bf16. Those of 16 bits are widened, and param is rounded once, to nearest even. The state is
- * f32. Arrays overlap nothing. An option is rounded to f32 where an element meets it.
+ * param and grad are f32, f16 or bf16. Those of 16 bits are widened, and param is rounded once, to nearest even. The
+ * state is f32. Arrays overlap nothing. An option is rounded to f32 where an element meets it.
  *
  * Special values: they are those of the operations, so a gradient of NaN makes its parameter NaN.
  * Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization (2019); Kingma and Ba, Adam (2015).
@@ -971,8 +973,8 @@ RAPT_API rapt_status rapt_norm_backward_workspace(const rapt_norm_backward_optio
  *   p = p + (-(lr / (1 - beta1^s)) * m) / (sqrt(w) / sqrt(1 - beta2^s) + eps)
  * ~~~
  *
- * What has no element in it is computed in double and rounded to f32 once. beta^s errs by less than 0.501 ULP of double up
- * to step 2^36, so that it is what a good pow() returns. */
+ * What has no element in it is computed in double and rounded to f32 once. beta^s errs by less than 0.501 ULP of double
+ * up to step 2^36, so that it is what a good pow() returns. */
 typedef struct rapt_adamw_options {
   size_t size;           /**< sizeof(rapt_adamw_options) */
   rapt_type type;        /**< of param: RAPT_F32 (0: RAPT_F32), RAPT_F16 or RAPT_BF16 */
@@ -1035,8 +1037,8 @@ RAPT_API rapt_status rapt_sgd_step(void *param, const void *grad, float *momentu
 
 /* ---- random numbers ------------------------------------------------------------------------------------ */
 /** \defgroup random_numbers Random numbers
- * Numbers of Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, Parallel Random Numbers: As Easy as 1, 2, 3, 2011). Element i is
- * a function of seed, stream and i alone: any split, thread or CPU gives the same element.
+ * Numbers of Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, Parallel Random Numbers: As Easy as 1, 2, 3, 2011). Element
+ * i is a function of seed, stream and i alone: any split, thread or CPU gives the same element.
  * \{ */
 
 /** What an element is. */
@@ -1051,19 +1053,19 @@ enum rapt_random_kind {
 /** Set size, kind and count.
  *
  * Block b of four words is Philox of the counter (b mod 2^32, b / 2^32, stream mod 2^32, stream / 2^32) and the key
- * (seed mod 2^32, seed / 2^32). Word i is word i mod 4 of block i / 4. Element i is made of word i; a double of words 2 i
- * and 2 i + 1, as (word(2 i) >> 5) * 2^26 + (word(2 i + 1) >> 6). A byte is 1 where its word is below probability * 2^32,
- * rounded up.
+ * (seed mod 2^32, seed / 2^32). Word i is word i mod 4 of block i / 4. Element i is made of word i; a double of words 2
+ * i and 2 i + 1, as (word(2 i) >> 5) * 2^26 + (word(2 i + 1) >> 6). A byte is 1 where its word is below probability *
+ * 2^32, rounded up.
  *
- * Normal numbers 2 j and 2 j + 1 are made of the elements v and w, 2 j and 2 j + 1, of RAPT_RANDOM_UNIFORM of their type
- * (G. Box and M. Muller, A Note on the Generation of Random Normal Deviates, 1958):
+ * Normal numbers 2 j and 2 j + 1 are made of the elements v and w, 2 j and 2 j + 1, of RAPT_RANDOM_UNIFORM of their
+ * type (G. Box and M. Muller, A Note on the Generation of Random Normal Deviates, 1958):
  * ~~~
  *   r = sqrt(-2 log(1 - v))
  *   angle = (2 w - 1) pi
  *   normal(2 j) = r cos(angle),  normal(2 j + 1) = r sin(angle)
  * ~~~
- * Each operation is rounded to the type, pi too, and the functions are those of rapt_map(). The error against this formula,
- * computed exactly, is at most 6 * 2^-24 r (f64: 9 * 2^-53 r). Magnitudes are at most 5.77 (f64: 8.58). */
+ * Each operation is rounded to the type, pi too, and the functions are those of rapt_map(). The error against this
+ * formula, computed exactly, is at most 6 * 2^-24 r (f64: 9 * 2^-53 r). Magnitudes are at most 5.77 (f64: 8.58). */
 typedef struct rapt_random_options {
   size_t size;        /**< sizeof(rapt_random_options) */
   int kind;           /**< one of rapt_random_kind */
@@ -1146,8 +1148,8 @@ typedef enum rapt_map_function rapt_map_function;
 
 /** Set size, function, dims and shape, or start from RAPT_MAP_OPTIONS_INIT.
  *
- * Strides, in elements, for each array: all 0 is contiguous in row-major order. Otherwise every dimension longer than 1 needs
- * its stride: 0 is an error there, and RAPT_REPEAT repeats an input along the dimension. */
+ * Strides, in elements, for each array: all 0 is contiguous in row-major order. Otherwise every dimension longer than 1
+ * needs its stride: 0 is an error there, and RAPT_REPEAT repeats an input along the dimension. */
 typedef struct rapt_map_options {
   size_t size;                          /**< sizeof(rapt_map_options) */
   int function;                         /**< one of rapt_map_function */
@@ -1167,16 +1169,16 @@ typedef struct rapt_map_options {
 #define RAPT_MAP_OPTIONS_INIT \
   { sizeof(rapt_map_options), 0, RAPT_TYPE_DEFAULT, 0, {0}, {0}, {0}, {0}, {0}, 0, 0, 0 }
 
-/** out = function(x, y, z), element by element. y and z are null for functions that do not read them. The type is f32, f64,
- * f16 or bf16. out may be an input with the same strides. It must not overlap an input otherwise. Strides of out that may
- * let two elements coincide are RAPT_BAD_OUT_STRIDES.
+/** out = function(x, y, z), element by element. y and z are null for functions that do not read them. The type is f32,
+ * f64, f16 or bf16. out may be an input with the same strides. It must not overlap an input otherwise. Strides of out
+ * that may let two elements coincide are RAPT_BAD_OUT_STRIDES.
  *
  * Neither the place of an element, nor alignment, strides or length change its bits. src/contract/map.hpp has the order
- * of the operations. f32 functions from expm1 to elu, pow, atan2 and their gradients are computed in double, and rounded
- * once.
+ * of the operations. f32 functions from expm1 to elu, pow, atan2 and their gradients are computed in double, and
+ * rounded once.
  *
- * Accuracy: formulas of rapt.h are rounded as they say. For any other function and any x, the error is below so many ULP
- * of the result:
+ * Accuracy: formulas of rapt.h are rounded as they say. For any other function and any x, the error is below so many
+ * ULP of the result:
  * ~~~
  *                                   f32    f64
  *   rsqrt                           1.5    1.5
@@ -1189,7 +1191,8 @@ typedef struct rapt_map_options {
  *   tan, softplus                   0.51   4     softplus of f64 adds |ax|
  *   erf, mish                       0.51   5
  * ~~~
- * In f32, 0.5 is the rounding, and 0.009 at most that of the polynomials. Of f64, the bounds were measured on 10^8 random
+ * In f32, 0.5 is the rounding, and 0.009 at most that of the polynomials. Of f64, the bounds were measured on 10^8
+ * random
  * numbers a function. mish of f64 adds |x| 2^-1074. The gradients of erf, log_sigmoid, softplus and elu have 0.51 and 4;
  * they add 2^14 |y| times the smallest number, as slopes may be subnormal. Rounding to 16 bits adds 0.5 ULP of theirs.
  *
@@ -1204,8 +1207,8 @@ RAPT_API rapt_status rapt_map(const void *x, const void *y, const void *z, void 
 
 /* ---- reductions --------------------------------------------------------------------------------------- */
 /** \defgroup reductions Reductions
- * Sums, means, norms, extremes and their indices over any dimensions of a tensor of any strides. They have the same bits
- * for every layout of x: rows, columns, transposed or sliced.
+ * Sums, means, norms, extremes and their indices over any dimensions of a tensor of any strides. They have the same
+ * bits for every layout of x: rows, columns, transposed or sliced.
  * \{ */
 
 /** What becomes of the n elements x[0], x[1], … x[n - 1] of an output. */
@@ -1236,8 +1239,8 @@ typedef struct rapt_reduce_options {
   size_t shape[RAPT_MAX_DIMS]; /**< of x, outermost dimension first */
   /** Of x. All 0: contiguous. Otherwise every dimension longer than 1 has a positive one, or RAPT_REPEAT. */
   ptrdiff_t x_strides[RAPT_MAX_DIMS];
-  /** Of out and mean: of the first kept dimension, the second and so on. All 0: contiguous. Otherwise every kept dimension
-   * longer than 1 has a positive one, and no two elements may coincide. */
+  /** Of out and mean: of the first kept dimension, the second and so on. All 0: contiguous. Otherwise every kept
+   * dimension longer than 1 has a positive one, and no two elements may coincide. */
   ptrdiff_t out_strides[RAPT_MAX_DIMS];
   /** Only RAPT_VARIANCE: what is subtracted from n. 0 is NumPy's default and the array API's; PyTorch's is 1. */
   double correction;
@@ -1248,13 +1251,15 @@ typedef struct rapt_reduce_options {
 #define RAPT_REDUCE_OPTIONS_INIT \
   { sizeof(rapt_reduce_options), 0, RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, 0, 0, {0}, {0}, {0}, 0, NULL }
 
-/** Reduces the dimensions that options->reduced names. out has the dimensions that are left, in their order: an output for
- * each index, and a single one if all are reduced. The n elements of an output are numbered in row-major order of the reduced
- * dimensions, in the order of shape; ARGMIN and ARGMAX write that number. out and mean must overlap nothing.
+/** Reduces the dimensions that options->reduced names. out has the dimensions that are left, in their order: an output
+ * for each index, and a single one if all are reduced. The n elements of an output are numbered in row-major order of
+ * the reduced dimensions, in the order of shape; ARGMIN and ARGMAX write that number. out and mean must overlap
+ * nothing.
  *
  * An output is the same for every layout of x and whatever else the call computes. Sums have 64 lanes (f64: 32), as
- * rapt_dot_f32(): lane i mod 64 adds element i, after 512 elements each lane is added to a second set and begins again, and
- * lanes are folded by halves. Squares are added by fma. Elements of 16 bits are widened, computed as f32, and rounded once.
+ * rapt_dot_f32(): lane i mod 64 adds element i, after 512 elements each lane is added to a second set and begins again,
+ * and lanes are folded by halves. Squares are added by fma. Elements of 16 bits are widened, computed as f32, and
+ * rounded once.
  *
  * Errors before that rounding, if nothing overflows, with V the exact variance by n - correction, T the sum of |x|, and
  * D = min(n / 64, 512) + n / 32768 + 8 (f64: min(n / 32, 512) + n / 16384 + 8), as in rapt_dot_f32():
@@ -1284,7 +1289,8 @@ typedef struct rapt_scan_options {
   size_t shape[RAPT_MAX_DIMS]; /**< of x and out, outermost dimension first */
   /** Of x. All 0: contiguous. Otherwise every dimension longer than 1 has a positive one, or RAPT_REPEAT. */
   ptrdiff_t x_strides[RAPT_MAX_DIMS];
-  /** Of out. All 0: contiguous. Otherwise every dimension longer than 1 has a positive one, and no two elements may coincide. */
+  /** Of out. All 0: contiguous. Otherwise every dimension longer than 1 has a positive one, and no two elements may
+   * coincide. */
   ptrdiff_t out_strides[RAPT_MAX_DIMS];
 } rapt_scan_options;
 
@@ -1297,11 +1303,11 @@ typedef struct rapt_scan_options {
 /** Cumulative sums and products along a dimension: element i of out is what the elements 0 to i of x give together, as
  * numpy.cumsum() and numpy.cumprod(). out may be x with the same strides. It must not overlap x otherwise.
  *
- * Elements are joined in groups of 16, of which the first begins at element 0. In a group p[j] = x[j] at first; then, for s =
- * 1, 2, 4 and 8, each p[j] with j >= s becomes p[j - s] + p[j], all at once. In the first group out is p. In any other out[j]
- * = c + p[j], where c is the last element of out of the group before. Products have * for +. So a result has the same bits
- * for every layout, and whatever comes after it. The last element need not be rapt_reduce()'s sum. Elements of 16 bits are
- * widened, computed as f32 with c not rounded, and each result is rounded once.
+ * Elements are joined in groups of 16, of which the first begins at element 0. In a group p[j] = x[j] at first; then,
+ * for s = 1, 2, 4 and 8, each p[j] with j >= s becomes p[j - s] + p[j], all at once. In the first group out is p. In
+ * any other out[j] = c + p[j], where c is the last element of out of the group before. Products have * for +. So a
+ * result has the same bits for every layout, and whatever comes after it. The last element need not be rapt_reduce()'s
+ * sum. Elements of 16 bits are widened, computed as f32 with c not rounded, and each result is rounded once.
  *
  * Errors of element i before that rounding, if nothing overflows. T is the sum of the |x| up to i, and D = 4 + i / 16:
  *
@@ -1310,8 +1316,9 @@ typedef struct rapt_scan_options {
  *   RAPT_PRODUCT    |error| <= i u |product| / (1 - i u), if no product of neighbours is subnormal
  * ~~~
  *
- * A NaN or an infinity changes only elements from its own on; infinities of both signs sum to NaN, and 0 times infinity is NaN.
- * In a group, neighbours are joined first: these may overflow where the result would not. A sum of -0 alone is -0. */
+ * A NaN or an infinity changes only elements from its own on; infinities of both signs sum to NaN, and 0 times infinity
+ * is NaN. In a group, neighbours are joined first: these may overflow where the result would not. A sum of -0 alone is
+ * -0. */
 RAPT_API rapt_status rapt_scan(const void *x, void *out, const rapt_scan_options *options);
 
 /** \} */
@@ -1337,17 +1344,17 @@ typedef float (*rapt_metric_function)(const void *a, const void *b, size_t n);
 /** Compares two vectors of n elements of f64. */
 typedef double (*rapt_metric_function_f64)(const void *a, const void *b, size_t n);
 
-/** Returns a function for a kind of rapt_metric_kind, and for RAPT_F32, RAPT_F16, RAPT_BF16 or RAPT_I8. It is null for any
- * other kind or type. Indexes such as HNSW call it for every pair of vectors, so it is the code of the active level itself:
- * no dispatch and no checks. It stays valid for ever, and stays at its level if rapt_force_isa() changes that.
+/** Returns a function for a kind of rapt_metric_kind, and for RAPT_F32, RAPT_F16, RAPT_BF16 or RAPT_I8. It is null for
+ * any other kind or type. Indexes such as HNSW call it for every pair of vectors, so it is the code of the active level
+ * itself: no dispatch and no checks. It stays valid for ever, and stays at its level if rapt_force_isa() changes that.
  *
  * Its caller promises the default floating-point state: rounding to nearest, subnormal numbers kept, exceptions masked.
  * Under another state, results may differ from those below; call rapt_metric_rows() there.
  *
  * A result has the same bits on every level, at any alignment, and in rapt_metric_rows() and rapt_top_k(). n may be 0.
  *
- * Elements of 16 bits are widened and computed in f32. Sums of i8 are exact integers. Quotients, roots and the differences
- * from 1 of i8 are computed in double, and each result is rounded to f32 once.
+ * Elements of 16 bits are widened and computed in f32. Sums of i8 are exact integers. Quotients, roots and the
+ * differences from 1 of i8 are computed in double, and each result is rounded to f32 once.
  *
  * Errors, with D and u as in rapt_reduce(), and if no square overflows or is subnormal. T is the sum of |a[i] b[i]|:
  * ~~~
@@ -1357,9 +1364,9 @@ typedef double (*rapt_metric_function_f64)(const void *a, const void *b, size_t 
  *   distances       that of dot or cosine, and u |result|
  *   i8              a rounding of the exact number; a cosine has 4 units of double more
  * ~~~
- * A cosine may pass 1 by its error. Squares of f32 above 2^64 overflow, which makes a cosine 0 or NaN. A NaN element makes
- * the result NaN, whatever the other vector is. So do infinities whose product or difference is NaN, and in a cosine any
- * infinity. A cosine with a vector of zeros is 0, as in scikit-learn. */
+ * A cosine may pass 1 by its error. Squares of f32 above 2^64 overflow, which makes a cosine 0 or NaN. A NaN element
+ * makes the result NaN, whatever the other vector is. So do infinities whose product or difference is NaN, and in a
+ * cosine any infinity. A cosine with a vector of zeros is 0, as in scikit-learn. */
 RAPT_API rapt_metric_function rapt_metric(int kind, rapt_type type);
 /** Returns the function of rapt_metric() for f64, or null if kind is none. */
 RAPT_API rapt_metric_function_f64 rapt_metric_f64(int kind);
@@ -1382,27 +1389,27 @@ typedef struct rapt_search_options {
 #define RAPT_SEARCH_OPTIONS_INIT \
   { sizeof(rapt_search_options), 0, RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, 0 }
 
-/** Compares each row of q with each row of x: out[i * out_stride + j] is what the function of rapt_metric() returns for row
- * i of q and row j of x. out is f32, or f64 for rows of f64, and overlaps nothing. Any floating-point state gives the
- * same bits. A call without queries or rows looks at no array. */
+/** Compares each row of q with each row of x: out[i * out_stride + j] is what the function of rapt_metric() returns for
+ * row i of q and row j of x. out is f32, or f64 for rows of f64, and overlaps nothing. Any floating-point state gives
+ * the same bits. A call without queries or rows looks at no array. */
 RAPT_API rapt_status rapt_metric_rows(const void *q, const void *x, void *out,
                                       const rapt_search_options *options);
 
 /** Stores the bytes of workspace per call. */
 RAPT_API rapt_status rapt_top_k_workspace(const rapt_search_options *options, size_t *bytes);
-/** Finds the k best rows of x for each row of q, best first, as faiss's flat indexes and torch.topk(). indices [queries][k]
- * gets the number of each row, and scores [queries][k] what rapt_metric() says of it; scores may be null. Rows with equal
- * scores are in the order of their numbers. A row whose score is NaN is never found. Where there are fewer rows than k,
- * the rest has the index -1, and the worst score: -inf, or +inf where the smallest is the best.
+/** Finds the k best rows of x for each row of q, best first, as faiss's flat indexes and torch.topk(). indices
+ * [queries][k] gets the number of each row, and scores [queries][k] what rapt_metric() says of it; scores may be null.
+ * Rows with equal scores are in the order of their numbers. A row whose score is NaN is never found. Where there are
+ * fewer rows than k, the rest has the index -1, and the worst score: -inf, or +inf where the smallest is the best.
  *
- * The type is f32, f16, bf16 or i8. A query's result does not depend on the other queries, on threads or on the order of
- * tasks. indices, scores and the workspace overlap nothing. The workspace has rapt_top_k_workspace() bytes, at any
+ * The type is f32, f16, bf16 or i8. A query's result does not depend on the other queries, on threads or on the order
+ * of tasks. indices, scores and the workspace overlap nothing. The workspace has rapt_top_k_workspace() bytes, at any
  * alignment. It holds up to 64 lists of k rows for a query. A call without queries looks at no array. */
 RAPT_API rapt_status rapt_top_k(const void *q, const void *x, int64_t *indices, float *scores,
                                 const rapt_search_options *options, void *workspace, size_t workspace_size);
 
-/** These functions do the same work as numbered tasks, for any pool of threads. All threads share one workspace: each task
- * writes another part of it. A task compares up to 16 queries with a part of the rows. */
+/** These functions do the same work as numbered tasks, for any pool of threads. All threads share one workspace: each
+ * task writes another part of it. A task compares up to 16 queries with a part of the rows. */
 RAPT_API rapt_status rapt_top_k_tasks(const rapt_search_options *options, size_t *tasks);
 /** Computes the tasks first to last - 1 of rapt_top_k_tasks(). */
 RAPT_API rapt_status rapt_top_k_run(const void *q, const void *x, const rapt_search_options *options,
@@ -1429,9 +1436,9 @@ typedef struct rapt_mean_pool_options {
 #define RAPT_MEAN_POOL_OPTIONS_INIT \
   { sizeof(rapt_mean_pool_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, NULL, NULL }
 
-/** Mean pooling, as in sentence-transformers: row i of y is the sum of the tokens that sequence i takes, divided by their
- * number. Without such tokens it is 0. A token that is left out is not read, and may be NaN. So a sequence has the same
- * bits alone and padded. Sums are in f32, in the order of the tokens. y overlaps nothing.
+/** Mean pooling, as in sentence-transformers: row i of y is the sum of the tokens that sequence i takes, divided by
+ * their number. Without such tokens it is 0. A token that is left out is not read, and may be NaN. So a sequence has
+ * the same bits alone and padded. Sums are in f32, in the order of the tokens. y overlaps nothing.
  *
  * With n tokens, T the mean of their magnitudes, and u = 2^-24: |error| <= n u T, and the rounding to 16 bits.
  *
@@ -1453,9 +1460,9 @@ typedef struct rapt_normalize_options {
 #define RAPT_NORMALIZE_OPTIONS_INIT \
   { sizeof(rapt_normalize_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0 }
 
-/** Rows of length 1, as PyTorch's F.normalize: y = x / max(norm, eps), where norm is rapt_reduce()'s RAPT_NORM_2 of the row,
- * and eps is rounded to the arithmetic type. Each quotient is rounded once, and to 16 bits once more. y may be x with the
- * same stride, else overlaps nothing. A NaN makes its row NaN.
+/** Rows of length 1, as PyTorch's F.normalize: y = x / max(norm, eps), where norm is rapt_reduce()'s RAPT_NORM_2 of the
+ * row, and eps is rounded to the arithmetic type. Each quotient is rounded once, and to 16 bits once more. y may be x
+ * with the same stride, else overlaps nothing. A NaN makes its row NaN.
  *
  * |error| <= (D / 2 + 4) u |y|, with D and u as in rapt_reduce(), where y is no subnormal number. */
 RAPT_API rapt_status rapt_normalize(const void *x, void *y, const rapt_normalize_options *options);
@@ -1519,12 +1526,12 @@ typedef struct rapt_triangular_solve_options {
 #define RAPT_TRIANGULAR_SOLVE_OPTIONS_INIT \
   { sizeof(rapt_triangular_solve_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/** Solves a x = b for each problem, as torch.linalg.solve_triangular(): a [n][n], b and x [n][cols]. x may be b with the same
- * strides. Otherwise it overlaps neither a nor b.
+/** Solves a x = b for each problem, as torch.linalg.solve_triangular(): a [n][n], b and x [n][cols]. x may be b with
+ * the same strides. Otherwise it overlaps neither a nor b.
  *
- * Row i of x is ((b[i] - a[i][j] x[j]) - a[i][k] x[k] ...) / a[i][i] over the rows that are solved before it, in the order in
- * which they are: from row 0 up, or from row n - 1 down where a is upper. Each operation is rounded. A column has the same
- * bits alone, and so has a problem: threads may share columns and problems by pointers.
+ * Row i of x is ((b[i] - a[i][j] x[j]) - a[i][k] x[k] ...) / a[i][i] over the rows that are solved before it, in the
+ * order in which they are: from row 0 up, or from row n - 1 down where a is upper. Each operation is rounded. A column
+ * has the same bits alone, and so has a problem: threads may share columns and problems by pointers.
  *
  * The computed x solves (a + d) x = b exactly, with |d| <= 1.01 n u |a| element by element, u = 2^-24 or 2^-53, if no product
  * is subnormal (Higham, Accuracy and Stability of Numerical Algorithms, theorem 8.5). A zero on the diagonal gives
@@ -1616,7 +1623,8 @@ RAPT_API rapt_status rapt_gated_backward(const void *gate, const void *up, const
  * causality a query of a position before the start sees nothing. Without it, every query sees all keys, as in
  * cross-attention: q_starts says which queries are padding, and those see nothing.
  *
- * Slopes and a bias of 0 have the bits of none, and a bias of 0 and -inf those of a mask. Slopes and biases are divided by
+ * Slopes and a bias of 0 have the bits of none, and a bias of 0 and -inf those of a mask. Slopes and biases are divided
+ * by
  * |scale| and added to q . k: a sum above the type's range is infinite. A bias that brings a sum below it makes the lowest
  * number, so that a row whose biases are all the lowest number (finfo.min) has equal weights.
  *
@@ -1713,15 +1721,16 @@ typedef struct rapt_attention_options {
   /* Lists of keys, for caches whose tokens lie in any order, and for queries that see a few keys of many: top-k and
    * block-sparse attention, trees of drafts. */
   /** [batch][kv_heads][lists][kv_len] numbers of tokens in k and v, entries contiguous; or null. k and v then have
-   * cache_len tokens in place of kv_len. Key j of the formulas above is entry j of a list, so that a row has the bits of
-   * the listed keys laid end to end. -1 is an entry without a key: no query sees it, and the entries after it keep their
-   * places. A token may be listed any number of times. Every call checks the entries that its tasks read. Lists go with
-   * neither kv_offsets, kv_starts, block_table nor packed_keys. */
+   * cache_len tokens in place of kv_len. Key j of the formulas above is entry j of a list, so that a row has the bits
+   * of the listed keys laid end to end. -1 is an entry without a key: no query sees it, and the entries after it keep
+   * their places. A token may be listed any number of times. Every call checks the entries that its tasks read. Lists
+   * go with neither kv_offsets, kv_starts, block_table nor packed_keys. */
   const int32_t *key_lists;
   rapt_strides
       key_list_strides; /**< of key_lists: batch, head and list; all 0: contiguous; RAPT_REPEAT shares lists */
-  /** 0: one list for all queries of a sequence; n: queries n * l to n * l + n - 1 of a sequence have list l, and there are
-   * q_len / n lists, rounded up. It goes with no causality, window or slope, which count from a query's position. */
+  /** 0: one list for all queries of a sequence; n: queries n * l to n * l + n - 1 of a sequence have list l, and there
+   * are q_len / n lists, rounded up. It goes with no causality, window or slope, which count from a query's
+   * position. */
   size_t queries_per_list;
   /** [batch][kv_heads][lists], entries of each list, at most kv_len, past which nothing of it is read; or null. It does
    * not go with kv_lengths, causality, windows or slopes. */
@@ -1731,17 +1740,17 @@ typedef struct rapt_attention_options {
   size_t cache_len;            /**< with key_lists: tokens of k and v; not 0 unless kv_len is 0 */
 
   /* Caches in blocks, and of two types. */
-  /** Of v; 0: kv_type. kv_type and v_type may be RAPT_F32, RAPT_F16, RAPT_BF16 and the types from RAPT_Q8_0 to RAPT_NVFP4, in
-   * any combination, as caches of llama.cpp are (-ctk, -ctv). Blocks have their scales in them. A row is then
-   * qk_dim / n (v_dim / n) blocks of n numbers, the strides of such a tensor count bytes, and all 0 is rows without gaps.
-   * Results have the bits of a call with k and v of RAPT_F32 that rapt_dequantize_rows() made of them. Pages, lists and
-   * offsets may be used, packed_keys are refused. */
+  /** Of v; 0: kv_type. kv_type and v_type may be RAPT_F32, RAPT_F16, RAPT_BF16 and the types from RAPT_Q8_0 to
+   * RAPT_NVFP4, in any combination, as caches of llama.cpp are (-ctk, -ctv). Blocks have their scales in them. A row is
+   * then qk_dim / n (v_dim / n) blocks of n numbers, the strides of such a tensor count bytes, and all 0 is rows
+   * without gaps. Results have the bits of a call with k and v of RAPT_F32 that rapt_dequantize_rows() made of them.
+   * Pages, lists and offsets may be used, packed_keys are refused. */
   rapt_type v_type;
 
   /* A bias of 16 bits, and a factor for each head, as masks of engines with ALiBi have. */
   rapt_type bias_type; /**< of bias: RAPT_F16 or RAPT_BF16, not next to f64; 0: the arithmetic type */
-  /** [q_heads] of the arithmetic type, or null: what is added in head h is bias * bias_slopes[h], rounded to that type. A
-   * product of -inf excludes its key. */
+  /** [q_heads] of the arithmetic type, or null: what is added in head h is bias * bias_slopes[h], rounded to that type.
+   * A product of -inf excludes its key. */
   const void *bias_slopes;
 } rapt_attention_options;
 
@@ -1952,8 +1961,8 @@ typedef struct rapt_attention_gradients {
   rapt_strides dq_strides;   /**< of dq */
   rapt_strides dk_strides;   /**< of dk */
   rapt_strides dv_strides;   /**< of dv */
-  /** With options->bias_strides; summed where they repeat an element; or null. Not next to bias_slopes, or to a bias of 16
-   * bits. */
+  /** With options->bias_strides; summed where they repeat an element; or null. Not next to bias_slopes, or to a bias of
+   * 16 bits. */
   void *dbias;
   void *dsinks; /**< [q_heads], or null */
   /** The type of dq, dk and dv. RAPT_F32 gives f32 where the inputs have 16 bits. RAPT_TYPE_DEFAULT gives
@@ -2115,10 +2124,10 @@ typedef struct rapt_matrix_strides {
  * RAPT_BAD_ARITHMETIC.
  *
  * Outputs that share scales. With outputs_per_scale of 128, outputs 128 j to 128 j + 127 of the layer have row j of
- * w_scales, which is contiguous [(out_features + 127) / 128][groups]. With a scale_group of 128 that is a scale for each
- * block of 128 by 128. SIZE_MAX is one row for all outputs. Zeros and offsets stay [out_features][groups]. Results have
- * the bits that they have with each output's scales in an array. It goes with integers and numbers of 8 bits. For other
- * weights, without w_scales, or with another number, it is RAPT_BAD_W_SCALES.
+ * w_scales, which is contiguous [(out_features + 127) / 128][groups]. With a scale_group of 128 that is a scale for
+ * each block of 128 by 128. SIZE_MAX is one row for all outputs. Zeros and offsets stay [out_features][groups]. Results
+ * have the bits that they have with each output's scales in an array. It goes with integers and numbers of 8 bits. For
+ * other weights, without w_scales, or with another number, it is RAPT_BAD_W_SCALES.
  *
  * Blocks of files. w may have a type from RAPT_Q8_0 to RAPT_NVFP4. Then a row of w is in_features / n blocks of n
  * inputs, as they lie in a GGUF file, and w_strides are {bytes, 1}; {0, 0} is rows without gaps. rapt_linear_pack()
@@ -2140,13 +2149,14 @@ typedef struct rapt_matrix_strides {
  *   NVFP4                 64   16            e       codebook B
  * ~~~
  *
- * Codebook A is -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113. Codebook B is 0 1 2 3 4 6 8 12 and 0 -1 -2 -3
+ * Codebook A is -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113. Codebook B is 0 1 2 3 4 6 8 12 and 0 -1 -2
+ * -3
  * -4 -6 -8 -12: the numbers of E2M1, doubled, without -0. So e is half of a scale. In MXFP4 it is 2^(byte - 128), for 255
  * too. In NVFP4 it is half of the number of UE4M3 in the low 7 bits of the byte, and 0 if the byte is 127.
  *
- * in_features must be a multiple of n, else it is RAPT_BAD_SHAPE. scale_group is as in the table, or 0, which means the same.
- * In RAPT_ARITHMETIC_I8, x_group of 0 is 32. An output has the bits that it has with the same integers, scales and offsets in
- * arrays. Packed blocks take at most 1.03 times the bytes of the file, and Q3_K 1.04 times.
+ * in_features must be a multiple of n, else it is RAPT_BAD_SHAPE. scale_group is as in the table, or 0, which means the
+ * same. In RAPT_ARITHMETIC_I8, x_group of 0 is 32. An output has the bits that it has with the same integers, scales
+ * and offsets in arrays. Packed blocks take at most 1.03 times the bytes of the file, and Q3_K 1.04 times.
  *
  * Gradients are linear layers too, with other strides. With g the gradient of y, [rows][out_features]:
  * ~~~
@@ -2220,8 +2230,8 @@ typedef struct rapt_linear_options {
       scale_group; /**< 16, 32, 64, 128 or 256 inputs share a scale; 0: a row, in groups of 512, or the block's */
   const void
       *w_scales; /**< [out_features][groups] of w_scale_type; fewer rows by outputs_per_scale; null: 1 */
-  /** [out_features][groups], each from 0 to 255: RAPT_U4 without codebook (null: 8), and RAPT_U8 (null: 128). RAPT_I8 and
-   * RAPT_I4 have the zero 0. */
+  /** [out_features][groups], each from 0 to 255: RAPT_U4 without codebook (null: 8), and RAPT_U8 (null: 128). RAPT_I8
+   * and RAPT_I4 have the zero 0. */
   const uint8_t *w_zeros;
   const void *w_offsets;   /**< [out_features][groups] of w_scale_type, or null */
   rapt_type w_scale_type;  /**< of w_scales and w_offsets; 0: RAPT_F32 */
@@ -2284,12 +2294,13 @@ RAPT_API rapt_status rapt_linear_run(const void *x, const void *w, void *y,
  * ~~~
  *
  * The strides of a batch are elements from one matrix to the next. If all of an array are 0, its matrices follow each
- * other without gaps, in row-major order of the batch; a matrix whose strides leave gaps needs those of the batch. Otherwise
- * every dimension longer than 1 needs a positive one, or RAPT_REPEAT: the same matrix for all indices of the dimension. y
- * does not repeat, and none of its elements may coincide.
+ * other without gaps, in row-major order of the batch; a matrix whose strides leave gaps needs those of the batch.
+ * Otherwise every dimension longer than 1 needs a positive one, or RAPT_REPEAT: the same matrix for all indices of the
+ * dimension. y does not repeat, and none of its elements may coincide.
  *
  * x, w, y and add have f32, f16 or bf16, or all f64. Packed weights are RAPT_BAD_PACKED, quantized ones RAPT_BAD_TYPE
- * (rapt_linear_experts() has both), x_rows and y_rows RAPT_BAD_ROWS. row_scales and output_scales are the same for all. */
+ * (rapt_linear_experts() has both), x_rows and y_rows RAPT_BAD_ROWS. row_scales and output_scales are the same for
+ * all. */
 typedef struct rapt_linear_batch_options {
   size_t size;                                 /**< sizeof(rapt_linear_batch_options) */
   size_t dims;                                 /**< of the batch: 1 to RAPT_MAX_BATCH_DIMS */
@@ -2311,18 +2322,18 @@ typedef struct rapt_linear_batch_options {
 RAPT_API rapt_status rapt_linear_batch_workspace(const rapt_linear_options *options,
                                                  const rapt_linear_batch_options *batch, size_t *bytes);
 /** Computes all products. y must overlap nothing but add, which may be y with the same strides. The workspace has
- * rapt_linear_batch_workspace() bytes, at any alignment, and overlaps nothing. Calls without an element of y succeed, and
- * look at no array. */
+ * rapt_linear_batch_workspace() bytes, at any alignment, and overlaps nothing. Calls without an element of y succeed,
+ * and look at no array. */
 RAPT_API rapt_status rapt_linear_batch(const void *x, const void *w, void *y,
                                        const rapt_linear_options *options,
                                        const rapt_linear_batch_options *batch, void *workspace,
                                        size_t workspace_size);
-/** The tasks of all products as one list, without a barrier, as rapt_linear_tasks(). Where a dimension repeats w and the
- * bias, and x, y and add go on without gaps, its products are one layer with more rows. */
+/** The tasks of all products as one list, without a barrier, as rapt_linear_tasks(). Where a dimension repeats w and
+ * the bias, and x, y and add go on without gaps, its products are one layer with more rows. */
 RAPT_API rapt_status rapt_linear_batch_tasks(const rapt_linear_options *options,
                                              const rapt_linear_batch_options *batch, size_t *tasks);
-/** Computes the tasks first to last - 1 of rapt_linear_batch_tasks(). Every thread needs a workspace, and every split gives
- * the same bits. An empty run (first = last) checks the arguments and writes nothing. */
+/** Computes the tasks first to last - 1 of rapt_linear_batch_tasks(). Every thread needs a workspace, and every split
+ * gives the same bits. An empty run (first = last) checks the arguments and writes nothing. */
 RAPT_API rapt_status rapt_linear_batch_run(const void *x, const void *w, void *y,
                                            const rapt_linear_options *options,
                                            const rapt_linear_batch_options *batch, size_t first, size_t last,
@@ -2333,11 +2344,10 @@ RAPT_API rapt_status rapt_linear_batch_run(const void *x, const void *w, void *y
  * at. */
 RAPT_API rapt_status rapt_linear_packed_length(const rapt_linear_options *options, size_t *bytes);
 /** Packs weights for calls with packed_w, which are faster, most of all with few rows. packed has packed_size bytes,
- * at least rapt_linear_packed_length. They are the same on every instruction set, and may be stored. Parts may be packed
- * apart, such as the three matrices of q, k and v. Then w is a part's first output, and the part has the outputs
- * [first_output, first_output + outputs) of the layer. first_output must be a multiple of 64. A part also fills
- * the rest of its last 64 outputs with 0. The options are the layer's, with the strides of w; packed_w is not
- * looked at.
+ * at least rapt_linear_packed_length. They are the same on every instruction set, and may be stored. Parts may be
+ * packed apart, such as the three matrices of q, k and v. Then w is a part's first output, and the part has the outputs
+ * [first_output, first_output + outputs) of the layer. first_output must be a multiple of 64. A part also fills the
+ * rest of its last 64 outputs with 0. The options are the layer's, with the strides of w; packed_w is not looked at.
  *
  * Packed quantized weights carry their scales, zeros, offsets and codebook, which the options of a call with
  * packed_w then must not give again. w_scales, w_zeros and w_offsets of a part begin with its first output, or with the
@@ -2360,10 +2370,10 @@ RAPT_API rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t
  * length in its header. The options are those of a call with packed_w, with the strides of w; packed_w is not looked
  * at. RAPT_REPEAT, or strides that may let two elements of w coincide, are RAPT_BAD_W_STRIDES.
  *
- * Of quantized weights, w_scales, w_zeros and w_offsets [outputs][groups] and w_codebook [16] get what was packed. Where
- * outputs share scales, w_scales gets only the rows of these outputs, from that of first_output on. Each
- * may be null and is then left out. One that the packed weights do not have is an error that names it. Scales and
- * offsets have the w_scale_type of the options (0: RAPT_F32). Another type in the header is RAPT_BAD_PACKED.
+ * Of quantized weights, w_scales, w_zeros and w_offsets [outputs][groups] and w_codebook [16] get what was packed.
+ * Where outputs share scales, w_scales gets only the rows of these outputs, from that of first_output on. Each may be
+ * null and is then left out. One that the packed weights do not have is an error that names it. Scales and offsets have
+ * the w_scale_type of the options (0: RAPT_F32). Another type in the header is RAPT_BAD_PACKED.
  *
  * Every element has the bits that were packed, the payload of a NaN and the sign of a zero included. Only the last high
  * half of a row of 4-bit weights, where in_features is odd, was not kept: it becomes 0. Nothing is written between the
@@ -2377,13 +2387,13 @@ RAPT_API rapt_status rapt_linear_unpack(const void *packed, size_t packed_size, 
                                         void *w_scales, uint8_t *w_zeros, void *w_offsets, float *w_codebook);
 
 /** Turns outputs of packed weights into numbers, so that an embedding and the linear layer that shares its weights need
- * them once. Row i of y, of in_features elements, has the numbers of output rows[i]. rows has `count` entries, in any order
- * and as often as one likes; null: i. One that is no output is RAPT_BAD_ROWS, and nothing is written.
+ * them once. Row i of y, of in_features elements, has the numbers of output rows[i]. rows has `count` entries, in any
+ * order and as often as one likes; null: i. One that is no output is RAPT_BAD_ROWS, and nothing is written.
  *
- * Elements of floats are those that were packed. Others are what rapt_dequantize_rows() makes of the same integers, scales,
- * zeros, offsets and codebook: float(q - zero) * scale + offset, each operation rounded to f32, with f8(q) in numbers of 8
- * bits. For blocks of a file these are in the table above. The result is rounded to the type of y: f32 (0 too), f16 or
- * bf16, or f64 for weights of f64.
+ * Elements of floats are those that were packed. Others are what rapt_dequantize_rows() makes of the same integers,
+ * scales, zeros, offsets and codebook: float(q - zero) * scale + offset, each operation rounded to f32, with f8(q) in
+ * numbers of 8 bits. For blocks of a file these are in the table above. The result is rounded to the type of y: f32 (0
+ * too), f16 or bf16, or f64 for weights of f64.
  *
  * packed, packed_size and the options are those of rapt_linear_unpack(). y must overlap nothing. A count of 0 writes
  * nothing. */
@@ -2391,11 +2401,11 @@ RAPT_API rapt_status rapt_linear_packed_rows(const void *packed, size_t packed_s
                                              size_t count, const rapt_linear_options *options, void *y,
                                              rapt_type y_type, ptrdiff_t y_stride /* 0: in_features */);
 
-/** How files hold integers in words of 32 bits. N is out_features; the first integer has the lowest bits. Integers are of 4
- * bits for RAPT_U4, where a format does not name others, and of 8 bits for RAPT_U8. */
+/** How files hold integers in words of 32 bits. N is out_features; the first integer has the lowest bits. Integers are
+ * of 4 bits for RAPT_U4, where a format does not name others, and of 8 bits for RAPT_U8. */
 enum rapt_word_format {
-  /** qweight [in_features / 8][N]: 8 inputs of an output. qzeros [groups][N / 8] has zero - 1. For RAPT_U8, words have 4
-   * integers: qweight [in_features / 4][N], qzeros [groups][N / 4]. */
+  /** qweight [in_features / 8][N]: 8 inputs of an output. qzeros [groups][N / 8] has zero - 1. For RAPT_U8, words have
+   * 4 integers: qweight [in_features / 4][N], qzeros [groups][N / 4]. */
   RAPT_WORDS_GPTQ = 0,
   RAPT_WORDS_GPTQ_V2, /**< the same, but qzeros has the zero */
   /** qweight [in_features][N / 8], qzeros [groups][N / 8]: nibbles have outputs 0 2 4 6 1 3 5 7. Not for RAPT_U8. */
@@ -2403,8 +2413,8 @@ enum rapt_word_format {
   /** GPTQ of 2 bits, for RAPT_U4: qweight [in_features / 16][N], qzeros [groups][N / 16] has zero - 1. */
   RAPT_WORDS_GPTQ_2BIT,
   RAPT_WORDS_GPTQ_V2_2BIT, /**< the same, but qzeros has the zero */
-  /** GPTQ of 3 bits, for RAPT_U4: qweight [in_features / 32 * 3][N], qzeros [groups][N / 32 * 3] has zero - 1. Three words
-   * are 96 bits, of which integer i has those from 3 i on. */
+  /** GPTQ of 3 bits, for RAPT_U4: qweight [in_features / 32 * 3][N], qzeros [groups][N / 32 * 3] has zero - 1. Three
+   * words are 96 bits, of which integer i has those from 3 i on. */
   RAPT_WORDS_GPTQ_3BIT,
   RAPT_WORDS_GPTQ_V2_3BIT /**< the same, but qzeros has the zero */
 };
@@ -2455,7 +2465,8 @@ RAPT_API rapt_status rapt_quantize_rows(const void *x, rapt_type x_type, ptrdiff
  * q may also have a type from RAPT_Q8_0 to RAPT_NVFP4. Then a row is inputs / n blocks of n inputs as in a GGUF file,
  * without gaps, and y has the numbers that rapt_linear_packed_rows() gives for the same blocks. inputs must be a
  * multiple of n, else it is RAPT_BAD_SHAPE. `group` is the scale_group of the type's table, or 0, which means the same.
- * The arrays are null, and scale_type is 0: a block has its scales in it. Else the errors are those of rapt_linear_pack(). */
+ * The arrays are null, and scale_type is 0: a block has its scales in it. Else the errors are those of
+ * rapt_linear_pack(). */
 RAPT_API rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_t rows, size_t inputs,
                                           size_t group, const void *scales, const uint8_t *zeros,
                                           const void *offsets, rapt_type scale_type, const float *codebook,
@@ -2481,8 +2492,8 @@ typedef enum rapt_convolution_result rapt_convolution_result;
 #define RAPT_MAX_CONVOLVED 3
 
 /** A convolution of x [batch][in_channels][in_size] with w [out_channels][in_channels / groups][taps] to y
- * [batch][out_channels][positions], as torch.nn.functional.conv1d, conv2d and conv3d. Everything but size, dims, the shape
- * and taps may be 0. An entry at or beyond `dims` must be 0. */
+ * [batch][out_channels][positions], as torch.nn.functional.conv1d, conv2d and conv3d. Everything but size, dims, the
+ * shape and taps may be 0. An entry at or beyond `dims` must be 0. */
 typedef struct rapt_convolution_options {
   size_t size;         /**< sizeof(rapt_convolution_options) */
   rapt_type type;      /**< of x, w and y: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
@@ -2498,8 +2509,8 @@ typedef struct rapt_convolution_options {
   size_t dilation[RAPT_MAX_CONVOLVED];   /**< elements of x from one tap to the next; 0: 1 */
   size_t pad_before[RAPT_MAX_CONVOLVED]; /**< elements of padding before x */
   size_t pad_after[RAPT_MAX_CONVOLVED];  /**< elements of padding behind x */
-  /** Of x, and of dx: of batch, channel and each dimension. All 0: contiguous. Otherwise each that is longer than 1 has a
-   * positive one, or RAPT_REPEAT, which dx does not take. Channels may be last. */
+  /** Of x, and of dx: of batch, channel and each dimension. All 0: contiguous. Otherwise each that is longer than 1 has
+   * a positive one, or RAPT_REPEAT, which dx does not take. Channels may be last. */
   ptrdiff_t x_strides[2 + RAPT_MAX_CONVOLVED];
   ptrdiff_t y_strides[2 + RAPT_MAX_CONVOLVED]; /**< of y, which takes no RAPT_REPEAT, and of dy */
   int packed_w; /**< if not 0, w has the layout of rapt_linear_pack(); only RAPT_CONVOLUTION_Y without groups */
@@ -2527,10 +2538,11 @@ typedef struct rapt_convolution_options {
  *   RAPT_CONVOLUTION_DW   x    dy   dw
  * ~~~
  *
- * Dimension d of y has (in_size + pad_before + pad_after - (taps - 1) dilation - 1) / stride + 1 positions, rounded down. Tap
- * j of position i reads element i * stride + j * dilation - pad_before of x. w and dw are contiguous.
+ * Dimension d of y has (in_size + pad_before + pad_after - (taps - 1) dilation - 1) / stride + 1 positions, rounded
+ * down. Tap j of position i reads element i * stride + j * dilation - pad_before of x. w and dw are contiguous.
  *
- * Sums. An output is the sum of rapt_linear() in RAPT_ARITHMETIC_F32 over these products, in this order for every layout:
+ * Sums. An output is the sum of rapt_linear() in RAPT_ARITHMETIC_F32 over these products, in this order for every
+ * layout:
  *
  * ~~~
  *   Y    x w    over [channels of the group][taps], taps in row-major order
@@ -2538,20 +2550,21 @@ typedef struct rapt_convolution_options {
  *   DW   x dy   over [batch][positions], positions in row-major order
  * ~~~
  *
- * A tap meets an element of x if some position, inside y or not, reads the element through it: with strides of 1 all taps do.
- * Products with padding, or with a position outside y, count as +0 * +0: an infinite weight does no harm there. So a
- * 1x1 convolution has the bits of rapt_linear(), with w [out_channels][in_channels]; DX and DW have those of its gradients.
- * Then the bias is added. Elements of 16 bits are widened, computed as f32, and rounded once.
+ * A tap meets an element of x if some position, inside y or not, reads the element through it: with strides of 1 all
+ * taps do. Products with padding, or with a position outside y, count as +0 * +0: an infinite weight does no harm
+ * there. So a 1x1 convolution has the bits of rapt_linear(), with w [out_channels][in_channels]; DX and DW have those
+ * of its gradients. Then the bias is added. Elements of 16 bits are widened, computed as f32, and rounded once.
  *
  * Nothing else changes a bit: not the batch, the strides, packing, tasks or the instruction set.
  *
- * Packed w is what rapt_linear_pack() makes for x_type, w_type and y_type of `type`, RAPT_ARITHMETIC_F32, in_features of
- * in_channels * taps and the same out_features.
+ * Packed w is what rapt_linear_pack() makes for x_type, w_type and y_type of `type`, RAPT_ARITHMETIC_F32, in_features
+ * of in_channels * taps and the same out_features.
  *
- * Packed w may also be quantized: w_type is its type, from RAPT_I8 on, and it was packed for x_type of RAPT_F32 and the same
- * scale_group. Scales, zeros, offsets and codebook are those that were packed. An output then has the bits of rapt_linear()
- * for the same weights, arithmetic and x_group, where a row of x is the patch that the output reads, [in_channels][taps] in
- * f32 with +0 in the place of padding. So RAPT_ARITHMETIC_I8 rounds each patch by itself. The type is not f64.
+ * Packed w may also be quantized: w_type is its type, from RAPT_I8 on, and it was packed for x_type of RAPT_F32 and the
+ * same scale_group. Scales, zeros, offsets and codebook are those that were packed. An output then has the bits of
+ * rapt_linear() for the same weights, arithmetic and x_group, where a row of x is the patch that the output reads,
+ * [in_channels][taps] in f32 with +0 in the place of padding. So RAPT_ARITHMETIC_I8 rounds each patch by itself. The
+ * type is not f64.
  *
  * Special values: a NaN or an infinity touches only outputs whose sums have it. Products of 0 and infinity are NaN. An
  * infinite scale of quantized weights meets padding as any 0.
@@ -2559,9 +2572,9 @@ typedef struct rapt_convolution_options {
  * Accuracy: as rapt_linear(), with in_features the number of products. The transposed convolution of PyTorch is DX with
  * in_size = (positions - 1) stride - pads + (taps - 1) dilation + 1 + output_padding.
  *
- * `out` must overlap nothing. RAPT_BAD_SHAPE: a tap count or in_channels is 0, or the taps reach beyond the padded x. Results
- * without elements succeed, and look at no array. A result of no products, such as dw of an empty batch, is +0 and the bias.
- * The workspace has rapt_convolution_workspace() bytes, at any alignment, and overlaps nothing. */
+ * `out` must overlap nothing. RAPT_BAD_SHAPE: a tap count or in_channels is 0, or the taps reach beyond the padded x.
+ * Results without elements succeed, and look at no array. A result of no products, such as dw of an empty batch, is +0
+ * and the bias. The workspace has rapt_convolution_workspace() bytes, at any alignment, and overlaps nothing. */
 RAPT_API rapt_status rapt_convolution(const void *a, const void *b, void *out,
                                       const rapt_convolution_options *options, void *workspace,
                                       size_t workspace_size);
@@ -2569,8 +2582,8 @@ RAPT_API rapt_status rapt_convolution(const void *a, const void *b, void *out,
 RAPT_API rapt_status rapt_convolution_positions(const rapt_convolution_options *options, size_t *positions);
 /** Stores the bytes of workspace per call. */
 RAPT_API rapt_status rapt_convolution_workspace(const rapt_convolution_options *options, size_t *bytes);
-/** The same work as numbered tasks, for any pool of threads, as rapt_linear_tasks(): every thread needs a workspace, and every
- * split gives the same bits. Tasks that follow each other share what is copied. */
+/** The same work as numbered tasks, for any pool of threads, as rapt_linear_tasks(): every thread needs a workspace,
+ * and every split gives the same bits. Tasks that follow each other share what is copied. */
 RAPT_API rapt_status rapt_convolution_tasks(const rapt_convolution_options *options, size_t *tasks);
 /** Computes the tasks first to last - 1 of rapt_convolution_tasks(). */
 RAPT_API rapt_status rapt_convolution_run(const void *a, const void *b, void *out,
@@ -2603,17 +2616,20 @@ typedef struct rapt_causal_convolution_options {
 #define RAPT_CAUSAL_CONVOLUTION_OPTIONS_INIT \
   { sizeof(rapt_causal_convolution_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0}, NULL }
 
-/** The short convolution of Mamba, Qwen3-Next and LFM2: a token of y is the sum over the taps of the last tokens of x and their
- * weights, the newest with the last tap, for each channel alone. x and y are [batch][tokens][channels].
+/** The short convolution of Mamba, Qwen3-Next and LFM2: a token of y is the sum over the taps of the last tokens of x
+ * and their weights, the newest with the last tap, for each channel alone. x and y are [batch][tokens][channels].
  *
- * state [batch][taps - 1][channels] holds the tokens before x, oldest first, and gets the last ones: so a sequence has the same
- * bits at once, in chunks and token by token. Without a state, which is null, there are none: such taps are left out.
+ * state [batch][taps - 1][channels] holds the tokens before x, oldest first, and gets the last ones: so a sequence has
+ * the same bits at once, in chunks and token by token. Without a state, which is null, there are none: such taps are
+ * left out.
  *
- * A sum has the order and the bits of rapt_convolution() with groups = channels and taps - 1 elements of padding before. Zeros in
- * the state are that padding where weights are finite. Elements of 16 bits are widened, computed as f32, and rounded before SiLU,
- * which rounds again. Threads may share sequences by pointers, and channels too: w and bias then begin at a part's first channel.
+ * A sum has the order and the bits of rapt_convolution() with groups = channels and taps - 1 elements of padding
+ * before. Zeros in the state are that padding where weights are finite. Elements of 16 bits are widened, computed as
+ * f32, and rounded before SiLU, which rounds again. Threads may share sequences by pointers, and channels too: w and
+ * bias then begin at a part's first channel.
  *
- * Accuracy: of the sum as rapt_linear() with in_features taps, and of SiLU as rapt_silu_f32(). y and state overlap nothing. */
+ * Accuracy: of the sum as rapt_linear() with in_features taps, and of SiLU as rapt_silu_f32(). y and state overlap
+ * nothing. */
 RAPT_API rapt_status rapt_causal_convolution(const void *x, const void *w, void *state, void *y,
                                              const rapt_causal_convolution_options *options);
 
@@ -2656,8 +2672,8 @@ typedef struct rapt_delta_rule_options {
   size_t v_heads;   /**< heads of v, g, beta and the states; 0: q_heads */
   size_t key_dim;   /**< not 0 */
   size_t value_dim; /**< 0: key_dim */
-  /** Where heads share: 0: neighbours do, so that of n heads that share with m, head h has h / (n / m), as in transformers and
-   * ONNX. 1: head h has h % m, as in ggml. */
+  /** Where heads share: 0: neighbours do, so that of n heads that share with m, head h has h / (n / m), as in
+   * transformers and ONNX. 1: head h has h % m, as in ggml. */
   int interleaved_heads;
   rapt_strides
       q_strides; /**< of q; all 0: contiguous, in the order above; RAPT_REPEAT repeats. So are those of k and v */
@@ -2675,8 +2691,8 @@ typedef struct rapt_delta_rule_options {
   const void *beta;          /**< [batch][v_heads][tokens]; or null: no delta, u = v */
   rapt_strides beta_strides; /**< of beta; all 0: contiguous; RAPT_REPEAT repeats */
 
-  /** [batch + 1], of sequences end to end in q, k, v, g, beta and out, as attention's q_offsets; or null. Sequence b has the
-   * tokens from offsets[b] to offsets[b + 1] - 1, and these tensors have no batch stride. */
+  /** [batch + 1], of sequences end to end in q, k, v, g, beta and out, as attention's q_offsets; or null. Sequence b
+   * has the tokens from offsets[b] to offsets[b + 1] - 1, and these tensors have no batch stride. */
   const int32_t *offsets;
 
   /* The states, [batch][v_heads][key_dim][value_dim] of f32. */
@@ -2685,8 +2701,8 @@ typedef struct rapt_delta_rule_options {
       state_strides;  /**< of state; all 0: contiguous. ggml's have a key of 1 and a value of key_dim */
   float *final_state; /**< output: after the last token; or null. It may be state, with the same strides */
   rapt_state_strides final_strides; /**< of final_state; all 0: contiguous */
-  /** 0: 1. w: final_state is [w][batch][v_heads][key_dim][value_dim], the newest state first: number s is the state without
-   * the last s tokens. A sequence of fewer tokens writes only those after each of its tokens. */
+  /** 0: 1. w: final_state is [w][batch][v_heads][key_dim][value_dim], the newest state first: number s is the state
+   * without the last s tokens. A sequence of fewer tokens writes only those after each of its tokens. */
   size_t state_window;
   ptrdiff_t
       window_stride; /**< from one of these to the next; only with a state_window above 1; 0: contiguous */
@@ -2701,8 +2717,9 @@ typedef struct rapt_delta_rule_options {
   }
 
 /** The gated delta rule of Qwen3-Next, Qwen3.5 and Kimi Linear, and linear attention with and without decay: ONNX's
- * LinearAttention and ggml's GATED_DELTA_NET. S. Yang, J. Kautz and A. Hatamizadeh, "Gated Delta Networks: Improving Mamba2
- * with Delta Rule", arXiv 2412.06464. Each head has a state S of key_dim rows and value_dim columns. For each token:
+ * LinearAttention and ggml's GATED_DELTA_NET. S. Yang, J. Kautz and A. Hatamizadeh, "Gated Delta Networks: Improving
+ * Mamba2 with Delta Rule", arXiv 2412.06464. Each head has a state S of key_dim rows and value_dim columns. For each
+ * token:
  *
  * ~~~
  *   S[i][j] = S[i][j] * a[i]           a = exp(g), as rapt_exp_f32(); without g this step is left out
@@ -2712,19 +2729,20 @@ typedef struct rapt_delta_rule_options {
  *   o[j]    = scale * sum of q[i] * S[i][j]
  * ~~~
  *
- * A sum is one chain of fused multiply-adds from +0, with i ascending. Elements of 16 bits are widened, computed as f32, and o
- * is rounded once more. Each operation of these lines works as x86 does under FTZ and DAZ: a subnormal operand, a and S
- * included, counts as 0, and a result that is tiny after rounding becomes 0, with its sign. So no state that fades away is
- * slow on any CPU. l2_norm and exp() keep subnormal numbers.
+ * A sum is one chain of fused multiply-adds from +0, with i ascending. Elements of 16 bits are widened, computed as
+ * f32, and o is rounded once more. Each operation of these lines works as x86 does under FTZ and DAZ: a subnormal
+ * operand, a and S included, counts as 0, and a result that is tiny after rounding becomes 0, with its sign. So no
+ * state that fades away is slow on any CPU. l2_norm and exp() keep subnormal numbers.
  *
- * A token has the same bits in a prompt, alone after its state, in chunks of any size, in packed sequences, and by any tasks.
- * The chunked form by which transformers and flash-linear-attention compute prompts is another algorithm, with other bits.
+ * A token has the same bits in a prompt, alone after its state, in chunks of any size, in packed sequences, and by any
+ * tasks. The chunked form by which transformers and flash-linear-attention compute prompts is another algorithm, with
+ * other bits.
  *
- * Heads: there are v_heads states. Several heads of q may share a state, and then each has an output; or several states share
- * a head of q. Several states may share a head of k. out has as many heads as q or v, whichever has more.
+ * Heads: there are v_heads states. Several heads of q may share a state, and then each has an output; or several states
+ * share a head of q. Several states may share a head of k. out has as many heads as q or v, whichever has more.
  *
- * Errors of one token, for exact inputs S, a, q, k, v and beta without subnormal numbers, if nothing overflows. With n =
- * key_dim, u = 2^-24, f = 2^-126 and all sums over i:
+ * Errors of one token, for exact inputs S, a, q, k, v and beta without subnormal numbers, if nothing overflows. With n
+ * = key_dim, u = 2^-24, f = 2^-126 and all sums over i:
  *
  * ~~~
  *   R = sum of |k[i] a[i] S[i]|       U = |beta| (|v| + R)     D = |beta| (n + 1 + sum of |k[i]|) f + f
@@ -2733,21 +2751,22 @@ typedef struct rapt_delta_rule_options {
  *   |error of o|    <= |scale| (2 n + 7) u sum of |q[i]| T[i] + (|scale| (sum of |q[i]| (|k[i]| D + 2 f) + n f) + f) (1 + 3 n u)
  * ~~~
  *
- * Special values: a g of -inf gives a = 0, and 0 times an infinite element of S is NaN. A NaN or infinity of q stays in its
- * token's output, one of a column of v in that column. One of k, g or beta reaches all later outputs of the head.
+ * Special values: a g of -inf gives a = 0, and 0 times an infinite element of S is NaN. A NaN or infinity of q stays in
+ * its token's output, one of a column of v in that column. One of k, g or beta reaches all later outputs of the head.
  *
- * Aliasing: final_state may be exactly state, unless state_window is above 1. Outputs overlap nothing else. Without tokens
- * nothing but final_state is written: it gets a copy of state. RAPT_BAD_OFFSETS: a sequence has more than `tokens`.
+ * Aliasing: final_state may be exactly state, unless state_window is above 1. Outputs overlap nothing else. Without
+ * tokens nothing but final_state is written: it gets a copy of state. RAPT_BAD_OFFSETS: a sequence has more than
+ * `tokens`.
  *
- * The workspace has rapt_delta_rule_workspace() bytes, at any alignment, and overlaps nothing. Its size follows from dimensions
- * and types alone: below 300 KB for heads of 128 of which no two queries share a state. */
+ * The workspace has rapt_delta_rule_workspace() bytes, at any alignment, and overlaps nothing. Its size follows from
+ * dimensions and types alone: below 300 KB for heads of 128 of which no two queries share a state. */
 RAPT_API rapt_status rapt_delta_rule(const void *q, const void *k, const void *v, void *out,
                                      const rapt_delta_rule_options *options, void *workspace,
                                      size_t workspace_size);
 /** Stores the bytes of workspace per call. */
 RAPT_API rapt_status rapt_delta_rule_workspace(const rapt_delta_rule_options *options, size_t *bytes);
-/** The same work as numbered tasks, for any pool of threads, as rapt_attention_tasks(): a task is a head of a sequence, or some of
- * its columns. Every thread needs a workspace, and every split gives the same bits. */
+/** The same work as numbered tasks, for any pool of threads, as rapt_attention_tasks(): a task is a head of a sequence,
+ * or some of its columns. Every thread needs a workspace, and every split gives the same bits. */
 RAPT_API rapt_status rapt_delta_rule_tasks(const rapt_delta_rule_options *options, size_t *tasks);
 /** Computes the tasks first to last - 1 of rapt_delta_rule_tasks(). */
 RAPT_API rapt_status rapt_delta_rule_run(const void *q, const void *k, const void *v, void *out,
@@ -2785,11 +2804,11 @@ typedef struct rapt_delta_rule_gradients {
     }                                                                                                      \
   }
 
-/** Computes the gradients of a rapt_delta_rule() call with the same options, for every rule of that function. The call's
- * outputs are not needed: options->out_strides, final_state and state_window may be set, and have no effect.
+/** Computes the gradients of a rapt_delta_rule() call with the same options, for every rule of that function. The
+ * call's outputs are not needed: options->out_strides, final_state and state_window may be set, and have no effect.
  *
- * With S the forward call's states, G the gradient of the state after a token, which begins with dfinal, and A the state
- * times a, for each token from the last to the first:
+ * With S the forward call's states, G the gradient of the state after a token, which begins with dfinal, and A the
+ * state times a, for each token from the last to the first:
  *
  * ~~~
  *   p[j]    = scale * dout[j]
@@ -2804,17 +2823,19 @@ typedef struct rapt_delta_rule_gradients {
  *   G[i][j] = G[i][j] * a[i]                 dstate, after the first token
  * ~~~
  *
- * S, A, r and u have the bits of the forward call, and each operation works as there: under FTZ and DAZ. A sum over i is one chain
- * of fused multiply-adds from +0, with i ascending. A sum over j has 16 lanes: lane j mod 16 is such a chain, in which of dk
- * each j adds both its terms in turn, and columns that are missing at a multiple of 16 are zeros. Lanes are added by halves,
- * lane l and l + half, down to one. dg of a whole head is the sum of all dg[i] in lanes i mod 16.
+ * S, A, r and u have the bits of the forward call, and each operation works as there: under FTZ and DAZ. A sum over i
+ * is one chain of fused multiply-adds from +0, with i ascending. A sum over j has 16 lanes: lane j mod 16 is such a
+ * chain, in which of dk each j adds both its terms in turn, and columns that are missing at a multiple of 16 are zeros.
+ * Lanes are added by halves, lane l and l + half, down to one. dg of a whole head is the sum of all dg[i] in lanes i
+ * mod 16.
  *
- * Then dq and dk of heads that several states share are added up, head by head of v, ascending. Last comes l2_norm: of y = x *
- * factor it is dx = factor * (dy - y * rapt_dot_f32(y, dy)), each operation rounded, and where RAPT_L2_NORM_MAX_EPS divides
- * by eps, dx = factor * dy. These two keep subnormal numbers. Gradients of 16 bits are rounded once more, at the end.
+ * Then dq and dk of heads that several states share are added up, head by head of v, ascending. Last comes l2_norm: of
+ * y = x * factor it is dx = factor * (dy - y * rapt_dot_f32(y, dy)), each operation rounded, and where
+ * RAPT_L2_NORM_MAX_EPS divides by eps, dx = factor * dy. These two keep subnormal numbers. Gradients of 16 bits are
+ * rounded once more, at the end.
  *
- * Errors of one token, for exact inputs S (before it), G (after it), a, q, k, v, beta and dout without l2_norm, if nothing
- * overflows or is flushed. With n = key_dim, m = value_dim, h heads of q for a state, R, U and T of
+ * Errors of one token, for exact inputs S (before it), G (after it), a, q, k, v, beta and dout without l2_norm, if
+ * nothing overflows or is flushed. With n = key_dim, m = value_dim, h heads of q for a state, R, U and T of
  * rapt_delta_rule() for each column j, and c = (2 n + m / 8 + h + 20) 2^-24:
  *
  * ~~~
@@ -2827,16 +2848,17 @@ typedef struct rapt_delta_rule_gradients {
  *   |error of dg|    <= (c + (n / 16 + 6) 2^-24) times the sum of all of these terms
  * ~~~
  *
- * Special values: a NaN or infinity of q, dout or dfinal reaches its token and tokens before it. One of v reaches its token and tokens
- * after it, but no dv. One of k, g, beta or a state may reach all gradients of its head. A g of -inf has a dg of 0 next to finite numbers.
+ * Special values: a NaN or infinity of q, dout or dfinal reaches its token and tokens before it. One of v reaches its
+ * token and tokens after it, but no dv. One of k, g, beta or a state may reach all gradients of its head. A g of -inf
+ * has a dg of 0 next to finite numbers.
  *
- * Aliasing: outputs overlap nothing. Without tokens dstate gets a copy of dfinal, or zeros, and nothing else is written. Every
- * element of a gradient that belongs to a token of a sequence is written.
+ * Aliasing: outputs overlap nothing. Without tokens dstate gets a copy of dfinal, or zeros, and nothing else is
+ * written. Every element of a gradient that belongs to a token of a sequence is written.
  *
- * The workspace has rapt_delta_rule_backward_workspace() bytes, at any alignment, and overlaps nothing. It holds the states of a
- * chunk of tokens and one state for each chunk. Chunks have 16 tokens, or as many as make 128 of them. So of heads of 128
- * it has below 6 MB for 1024 tokens, and below 12 MB for 4096. Where several states share a head of q or k, it has
- * one more row of key_dim for each token and such head of a task. */
+ * The workspace has rapt_delta_rule_backward_workspace() bytes, at any alignment, and overlaps nothing. It holds the
+ * states of a chunk of tokens and one state for each chunk. Chunks have 16 tokens, or as many as make 128 of them. So
+ * of heads of 128 it has below 6 MB for 1024 tokens, and below 12 MB for 4096. Where several states share a head of q
+ * or k, it has one more row of key_dim for each token and such head of a task. */
 RAPT_API rapt_status rapt_delta_rule_backward(const void *q, const void *k, const void *v,
                                               const rapt_delta_rule_options *options,
                                               const rapt_delta_rule_gradients *gradients, void *workspace,
@@ -2844,8 +2866,8 @@ RAPT_API rapt_status rapt_delta_rule_backward(const void *q, const void *k, cons
 /** Stores the bytes of workspace per call. */
 RAPT_API rapt_status rapt_delta_rule_backward_workspace(const rapt_delta_rule_options *options,
                                                         size_t *bytes);
-/** The same work as numbered tasks, as rapt_delta_rule_tasks(): a task is all states of a sequence that share a head of q or k.
- * Every thread needs a workspace, and every split gives the same bits. */
+/** The same work as numbered tasks, as rapt_delta_rule_tasks(): a task is all states of a sequence that share a head of
+ * q or k. Every thread needs a workspace, and every split gives the same bits. */
 RAPT_API rapt_status rapt_delta_rule_backward_tasks(const rapt_delta_rule_options *options, size_t *tasks);
 /** Computes the tasks first to last - 1 of rapt_delta_rule_backward_tasks(). */
 RAPT_API rapt_status rapt_delta_rule_backward_run(const void *q, const void *k, const void *v,
@@ -2862,12 +2884,12 @@ RAPT_API rapt_status rapt_delta_rule_backward_run(const void *q, const void *k, 
 /** One linear layer of all experts of a mixture of experts. A router has given each token some experts, one in each of
  * its slots. A token in one of its slots is an entry, with the number token * top_k + slot.
  *
- * The options of rapt_linear() describe the layer of one expert, but rows, x_rows, y_rows and row_scales have the entries
- * of all experts, one expert after the other. Expert e has the rows offsets[e] to offsets[e + 1] - 1 of the call. They are
- * multiplied by its w, at w + e * w_stride bytes, with the bits of one rapt_linear() for each expert. The arrays bias and
- * output_scales are [experts][out_features]. w_scales, w_zeros and w_offsets are [experts][out_features][groups], where
- * outputs_per_scale counts from the first output of each expert. Only bias may have gaps. All experts have one
- * w_codebook. Of packed w, each expert has its own header.
+ * The options of rapt_linear() describe the layer of one expert, but rows, x_rows, y_rows and row_scales have the
+ * entries of all experts, one expert after the other. Expert e has the rows offsets[e] to offsets[e + 1] - 1 of the
+ * call. They are multiplied by its w, at w + e * w_stride bytes, with the bits of one rapt_linear() for each expert.
+ * The arrays bias and output_scales are [experts][out_features]. w_scales, w_zeros and w_offsets are
+ * [experts][out_features][groups], where outputs_per_scale counts from the first output of each expert. Only bias may
+ * have gaps. All experts have one w_codebook. Of packed w, each expert has its own header.
  *
  * Each row of the call writes its own row of y, and nothing is added up. So y_rows has no row twice, and an add that is
  * y is RAPT_BAD_ADD if there are y_rows: two experts of a token would add to the same row.
@@ -2903,8 +2925,8 @@ typedef struct rapt_expert_options {
 /** Stores the bytes of workspace per call. They depend on the options alone. A workspace for more rows serves fewer
  * rows too, however the experts share them. */
 RAPT_API rapt_status rapt_linear_experts_workspace(const rapt_linear_options *options, size_t *bytes);
-/** Computes y. The arrays lie as in rapt_linear(), and y does not overlap offsets either. Calls with rows or out_features of
- * 0 succeed, and look at no array but offsets. */
+/** Computes y. The arrays lie as in rapt_linear(), and y does not overlap offsets either. Calls with rows or
+ * out_features of 0 succeed, and look at no array but offsets. */
 RAPT_API rapt_status rapt_linear_experts(const void *x, const void *w, void *y,
                                          const rapt_linear_options *options,
                                          const rapt_expert_options *experts, void *workspace,
@@ -2920,10 +2942,10 @@ RAPT_API rapt_status rapt_linear_experts_run(const void *x, const void *w, void 
                                              const rapt_expert_options *experts, size_t first, size_t last,
                                              void *workspace, size_t workspace_size);
 
-/** Makes the lists of rapt_linear_experts() from the choice of a router. ids is [tokens][top_k]: the expert of each slot
- * of a token, from 0 to experts - 1. Rows of the lists are in the order of experts, then of tokens, then of slots. Row r
- * has the token token_rows[r], and the entry entry_rows[r] = token * top_k + slot. Both are [tokens * top_k], and may be
- * null. offsets is [experts + 1]. Another number in ids is RAPT_BAD_IDS, and nothing is written. The arrays must
+/** Makes the lists of rapt_linear_experts() from the choice of a router. ids is [tokens][top_k]: the expert of each
+ * slot of a token, from 0 to experts - 1. Rows of the lists are in the order of experts, then of tokens, then of slots.
+ * Row r has the token token_rows[r], and the entry entry_rows[r] = token * top_k + slot. Both are [tokens * top_k], and
+ * may be null. offsets is [experts + 1]. Another number in ids is RAPT_BAD_IDS, and nothing is written. The arrays must
  * not overlap. */
 RAPT_API rapt_status rapt_expert_lists(const int32_t *ids, ptrdiff_t ids_stride /* 0: top_k */, size_t tokens,
                                        size_t top_k, size_t experts, size_t *offsets,
@@ -2996,13 +3018,13 @@ typedef struct rapt_embedding_bag_options {
 #define RAPT_EMBEDDING_BAG_OPTIONS_INIT \
   { sizeof(rapt_embedding_bag_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, NULL, NULL }
 
-/** Row b of y is the sum, mean or maximum of the rows of w that the indices of bag b name, in their order, and is rounded
- * once to its type. An index of -1 is left out: of a padding, for example. A bag without rows is +0. max_rows, if not
- * null, is [bags][cols]: the row of w that each maximum is from, the first of equal ones, or -1. It is only for
+/** Row b of y is the sum, mean or maximum of the rows of w that the indices of bag b name, in their order, and is
+ * rounded once to its type. An index of -1 is left out: of a padding, for example. A bag without rows is +0. max_rows,
+ * if not null, is [bags][cols]: the row of w that each maximum is from, the first of equal ones, or -1. It is only for
  * RAPT_BAG_MAX.
  *
- * Bags do not mix, so threads may take any part of them in their own calls. The gradient of w is rapt_index_add()'s, of the
- * rows of dy, times their weights, or divided by the number of rows.
+ * Bags do not mix, so threads may take any part of them in their own calls. The gradient of w is rapt_index_add()'s, of
+ * the rows of dy, times their weights, or divided by the number of rows.
  *
  * |error of a sum before the last rounding| <= (n + 1) u S (2 u S more of a mean) + n 2^-149 (f64: 2^-1074), where n is the
  * number of rows and S the sum, or mean, of their magnitudes, if nothing overflows. A maximum is exact.

@@ -432,8 +432,8 @@ rapt_status softmax_backward(Rows<const std::type_identity_t<T> > y, Rows<const 
   }
 }
 
-/// dx = the gradient of log_softmax(scale * x) from its output y, as rapt_log_softmax_backward_f32(), for float, double, f16
-/// and bf16.
+/// dx = the gradient of log_softmax(scale * x) from its output y, as rapt_log_softmax_backward_f32(), for float,
+/// double, f16 and bf16.
 template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status log_softmax_backward(Rows<const std::type_identity_t<T> > y,
                                  Rows<const std::type_identity_t<T> > dy, Rows<std::type_identity_t<T> > dx,
@@ -460,9 +460,9 @@ rapt_status log_softmax_backward(Rows<const std::type_identity_t<T> > y,
 // ---- attention
 /// \defgroup cpp_attention Attention
 /// The ranges (std::vector, std::span, std::array …) set the element types. For ranges of
-/// uint16_t, and of std::byte for blocks of files, the options name the type. A call returns RAPT_BAD_TYPE if the options
-/// name another type than a range has. It returns RAPT_BAD_SIZE if a range does not cover the shape. This is checked only for
-/// contiguous tensors whose sequences are neither packed nor in pages nor of different lengths.
+/// uint16_t, and of std::byte for blocks of files, the options name the type. A call returns RAPT_BAD_TYPE if the
+/// options name another type than a range has. It returns RAPT_BAD_SIZE if a range does not cover the shape. This is
+/// checked only for contiguous tensors whose sequences are neither packed nor in pages nor of different lengths.
 ///
 /// ~~~
 ///   rapt_attention_options options = rapt::attention_options();
@@ -669,9 +669,9 @@ rapt_status set_output(rapt_attention_options &o, const Out &out) {
 
 }  // namespace detail
 
-/// Returns the bytes of workspace for queries of type Q. Keys have the type KV, values V. Without KV, or with std::byte,
-/// they have the types in the options, or Q. Returns 0 if the options are not valid or name other types. In that
-/// case attention() returns the status.
+/// Returns the bytes of workspace for queries of type Q. Keys have the type KV, values V. Without KV, or with
+/// std::byte, they have the types in the options, or Q. Returns 0 if the options are not valid or name other types. In
+/// that case attention() returns the status.
 template <Element Q, class KV = void, class V = KV>
 std::size_t attention_workspace(rapt_attention_options options) {
   std::size_t bytes = 0;
@@ -883,9 +883,9 @@ rapt_status linear_unpack(std::span<const std::byte> packed, std::size_t first_o
                             std::ranges::data(w), nullptr, nullptr, nullptr, nullptr);
 }
 
-/// Packs words of GPTQ or AWQ files, as rapt_linear_pack_words(). `packed` has linear_packed_length() bytes of options with
-/// w_scales and w_zeros. Without g_idx, order is empty, too. Returns RAPT_BAD_SIZE if a range is too short. Scales of
-/// std::uint16_t have the type in the options.
+/// Packs words of GPTQ or AWQ files, as rapt_linear_pack_words(). `packed` has linear_packed_length() bytes of options
+/// with w_scales and w_zeros. Without g_idx, order is empty, too. Returns RAPT_BAD_SIZE if a range is too short. Scales
+/// of std::uint16_t have the type in the options.
 template <Elements S>
 rapt_status linear_pack_words(std::span<const std::int32_t> qweight, std::span<const std::int32_t> qzeros,
                               const S &scales, std::span<const std::int32_t> g_idx, rapt_word_format format,
@@ -909,8 +909,8 @@ rapt_status linear_pack_words(std::span<const std::int32_t> qweight, std::span<c
                                 packed.size(), order.empty() ? nullptr : order.data());
 }
 
-/// Sets the rows of `y` to the numbers of these outputs, as rapt_linear_packed_rows(). Returns RAPT_BAD_SIZE unless y has a row
-/// for each of them, of in_features.
+/// Sets the rows of `y` to the numbers of these outputs, as rapt_linear_packed_rows(). Returns RAPT_BAD_SIZE unless y
+/// has a row for each of them, of in_features.
 template <Element Y>
 rapt_status linear_packed_rows(std::span<const std::byte> packed, std::span<const std::size_t> outputs,
                                const rapt_linear_options &options, Rows<Y> y) {
@@ -1020,7 +1020,8 @@ std::size_t of_batch(rapt_status (*of)(const rapt_linear_options *, const rapt_l
 
 }  // namespace detail
 
-/// Returns the bytes of workspace of a batch, or 0 if the options are not valid or name other types, as linear_workspace().
+/// Returns the bytes of workspace of a batch, or 0 if the options are not valid or name other types, as
+/// linear_workspace().
 template <Element X, class W = void>
 std::size_t linear_batch_workspace(const rapt_linear_options &options,
                                    const rapt_linear_batch_options &batch) {
@@ -1032,8 +1033,8 @@ std::size_t linear_batch_tasks(const rapt_linear_options &options, const rapt_li
   return detail::of_batch<X, W>(rapt_linear_batch_tasks, options, batch);
 }
 
-/// y[b] = x[b] W[b]^T + bias[b] for each index of the batch, as rapt_linear_batch(). Returns RAPT_BAD_SIZE if a range is
-/// shorter than the options say.
+/// y[b] = x[b] W[b]^T + bias[b] for each index of the batch, as rapt_linear_batch(). Returns RAPT_BAD_SIZE if a range
+/// is shorter than the options say.
 template <Elements X, Elements W, WritableElements Y>
 rapt_status linear_batch(const X &x, const W &w, Y &&y, rapt_linear_options options,
                          const rapt_linear_batch_options &batch, std::span<std::byte> workspace) {
@@ -1082,8 +1083,8 @@ inline rapt_expert_options expert_options(std::span<const std::size_t> offsets) 
 }
 
 /// Makes the lists of the entries of ids [tokens][top_k], as rapt_expert_lists(), for as many experts as there are
-/// offsets but one. Returns RAPT_BAD_SIZE if ids are no whole tokens, or a list has not as many rows as ids. A list may be
-/// empty, and is then left out.
+/// offsets but one. Returns RAPT_BAD_SIZE if ids are no whole tokens, or a list has not as many rows as ids. A list may
+/// be empty, and is then left out.
 inline rapt_status expert_lists(std::span<const std::int32_t> ids, std::size_t top_k,
                                 std::span<std::size_t> offsets, std::span<std::size_t> token_rows,
                                 std::span<std::size_t> entry_rows) {
@@ -1158,9 +1159,9 @@ rapt_status linear_experts_run(const X &x, const W &w, Y &&y, rapt_linear_option
                                  &experts, first, last, workspace.data(), workspace.size());
 }
 
-/// The sum over the slots of each row of y, as rapt_expert_sum(): x has a row for each slot. `weights` has a number for each
-/// row of x, or none; `add` is shaped like y, or has no rows. Returns RAPT_BAD_SIZE if the shapes do not fit. Elements are
-/// float, double, f16 or bf16.
+/// The sum over the slots of each row of y, as rapt_expert_sum(): x has a row for each slot. `weights` has a number for
+/// each row of x, or none; `add` is shaped like y, or has no rows. Returns RAPT_BAD_SIZE if the shapes do not fit.
+/// Elements are float, double, f16 or bf16.
 template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status expert_sum(Rows<const std::type_identity_t<T> > x,
                        std::span<const std::conditional_t<std::is_same_v<T, double>, double, float> > weights,
@@ -1190,8 +1191,8 @@ rapt_status expert_sum(Rows<const std::type_identity_t<T> > x,
 /// \defgroup cpp_cross_entropy Cross entropy
 /// \{
 
-/// The losses of rapt_cross_entropy(), one for each row of logits. The shape is set by the arguments, all else by the options.
-/// Returns RAPT_BAD_SIZE if the shapes do not fit. Elements are float, double, f16 or bf16.
+/// The losses of rapt_cross_entropy(), one for each row of logits. The shape is set by the arguments, all else by the
+/// options. Returns RAPT_BAD_SIZE if the shapes do not fit. Elements are float, double, f16 or bf16.
 template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status cross_entropy(Rows<const std::type_identity_t<T> > x, std::span<const std::int64_t> target,
                           std::span<std::conditional_t<std::is_same_v<T, double>, double, float> > out,
@@ -1287,8 +1288,8 @@ inline rapt_status reduce(const void *x, std::size_t x_size, void *out, std::siz
 
 }  // namespace detail
 
-/// Reduces dimensions of x, as rapt_reduce(): sums, means, norms and extremes. The range of out is not that of a mean that
-/// the options name.
+/// Reduces dimensions of x, as rapt_reduce(): sums, means, norms and extremes. The range of out is not that of a mean
+/// that the options name.
 template <Elements X, WritableElements Out>
 rapt_status reduce(const X &x, Out &&out, rapt_reduce_options options) {
   using std::ranges::range_value_t;
@@ -1343,7 +1344,8 @@ rapt_status scan(const X &x, Out &&out, rapt_scan_options options) {
 // ---- convolutions
 /// \defgroup cpp_convolutions Convolutions
 /// The ranges set the types. A range that does not cover its array is RAPT_BAD_SIZE. Packed weights may be elements or
-/// std::byte; they are RAPT_BAD_PACKED if they are shorter than they say. Quantized ones are bytes, and w_type is given.
+/// std::byte; they are RAPT_BAD_PACKED if they are shorter than they say. Quantized ones are bytes, and w_type is
+/// given.
 ///
 /// ~~~
 ///   rapt_convolution_options options = rapt::convolution_options({height, width}, {3, 3});
@@ -1436,9 +1438,9 @@ rapt_status convolution(const A &a, const B &b, Out &&out, const rapt_convolutio
   return convolution_run(a, b, out, options, 0, tasks, workspace);
 }
 
-/// The causal depthwise convolution of rapt_causal_convolution(), for one sequence: a row is a token, and w has a row of taps
-/// for each channel, the newest token's last. state has taps - 1 rows, or none. Returns RAPT_BAD_SIZE if the shapes do not fit.
-/// Elements are float, double, f16 or bf16.
+/// The causal depthwise convolution of rapt_causal_convolution(), for one sequence: a row is a token, and w has a row
+/// of taps for each channel, the newest token's last. state has taps - 1 rows, or none. Returns RAPT_BAD_SIZE if the
+/// shapes do not fit. Elements are float, double, f16 or bf16.
 template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status causal_convolution(
     Rows<const std::type_identity_t<T> > x, Rows<const std::type_identity_t<T> > w,
@@ -1512,8 +1514,8 @@ std::size_t delta_rule_tasks(const rapt_delta_rule_options &options) {
   return detail::of_delta_rule<E>(rapt_delta_rule_tasks, options);
 }
 
-/// Computes the tasks first to last - 1 of the gated delta rule, as rapt_delta_rule_run(). A range that does not cover its tensor
-/// is RAPT_BAD_SIZE.
+/// Computes the tasks first to last - 1 of the gated delta rule, as rapt_delta_rule_run(). A range that does not cover
+/// its tensor is RAPT_BAD_SIZE.
 template <Elements Q, Elements K, Elements V, WritableElements Out>
 rapt_status delta_rule_run(const Q &q, const K &k, const V &v, Out &&out, rapt_delta_rule_options options,
                            std::size_t first, std::size_t last, std::span<std::byte> workspace) {
@@ -1557,8 +1559,8 @@ template <Element E>
 std::size_t delta_rule_backward_tasks(const rapt_delta_rule_options &options) {
   return detail::of_delta_rule<E>(rapt_delta_rule_backward_tasks, options);
 }
-/// Computes the tasks first to last - 1 of the gradients, as rapt_delta_rule_backward_run(). A range that does not cover its
-/// tensor is RAPT_BAD_SIZE. The types and extents of what `gradients` points to are not checked.
+/// Computes the tasks first to last - 1 of the gradients, as rapt_delta_rule_backward_run(). A range that does not
+/// cover its tensor is RAPT_BAD_SIZE. The types and extents of what `gradients` points to are not checked.
 template <Elements Q, Elements K, Elements V>
 rapt_status delta_rule_backward_run(const Q &q, const K &k, const V &v, rapt_delta_rule_options options,
                                     const rapt_delta_rule_gradients &gradients, std::size_t first,
@@ -1648,8 +1650,8 @@ std::size_t top_k_workspace(rapt_metric_kind kind, Rows<const std::type_identity
   return bytes;
 }
 
-/// Finds the best rows for each query, as rapt_top_k(): indices has a row of k for each query, and so has scores, or no rows.
-/// Returns RAPT_BAD_SIZE if the shapes do not fit.
+/// Finds the best rows for each query, as rapt_top_k(): indices has a row of k for each query, and so has scores, or no
+/// rows. Returns RAPT_BAD_SIZE if the shapes do not fit.
 template <detail::OneOf<float, f16, bf16, std::int8_t> T>
 rapt_status top_k(rapt_metric_kind kind, Rows<const std::type_identity_t<T> > queries,
                   Rows<const std::type_identity_t<T> > rows, Rows<std::int64_t> indices, Rows<float> scores,
@@ -1665,8 +1667,8 @@ rapt_status top_k(rapt_metric_kind kind, Rows<const std::type_identity_t<T> > qu
                     workspace.data(), workspace.size());
 }
 
-/// Averages the tokens of each sequence, as rapt_mean_pool(): x has a row for each token of y.rows sequences. mask has a
-/// number for each token, and lengths one for each sequence, or none. Returns RAPT_BAD_SIZE if the shapes do not fit.
+/// Averages the tokens of each sequence, as rapt_mean_pool(): x has a row for each token of y.rows sequences. mask has
+/// a number for each token, and lengths one for each sequence, or none. Returns RAPT_BAD_SIZE if the shapes do not fit.
 template <detail::OneOf<float, f16, bf16> T>
 rapt_status mean_pool(Rows<const std::type_identity_t<T> > x, Rows<std::type_identity_t<T> > y,
                       std::span<const std::uint8_t> mask = {}, std::span<const std::size_t> lengths = {}) {
@@ -1781,8 +1783,8 @@ rapt_status map(rapt_map_function function, std::span<const std::type_identity_t
 /// \defgroup cpp_sums_by_index Sums of rows by index
 /// \{
 
-/// Adds each row of x to the row of `out` that indices name, as rapt_index_add(). Returns RAPT_BAD_SIZE if the shapes do not
-/// fit. Elements are float, double, f16 or bf16.
+/// Adds each row of x to the row of `out` that indices name, as rapt_index_add(). Returns RAPT_BAD_SIZE if the shapes
+/// do not fit. Elements are float, double, f16 or bf16.
 template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status index_add(Rows<const std::type_identity_t<T> > x, std::span<const std::int64_t> indices,
                       Rows<std::type_identity_t<T> > out) {
@@ -1804,9 +1806,9 @@ rapt_status index_add(Rows<const std::type_identity_t<T> > x, std::span<const st
 /// \defgroup cpp_embedding_bags Embedding bags
 /// \{
 
-/// Reduces the rows of w that the indices of each bag name, as rapt_embedding_bag(). There is an offset more than bags, and the
-/// last one is the number of indices. weights and max_rows may be empty. Returns RAPT_BAD_SIZE if the shapes do not fit. Elements
-/// are float, double, f16 or bf16.
+/// Reduces the rows of w that the indices of each bag name, as rapt_embedding_bag(). There is an offset more than bags,
+/// and the last one is the number of indices. weights and max_rows may be empty. Returns RAPT_BAD_SIZE if the shapes do
+/// not fit. Elements are float, double, f16 or bf16.
 template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status embedding_bag(
     Rows<const std::type_identity_t<T> > w, std::span<const std::int64_t> indices,
@@ -1840,8 +1842,8 @@ rapt_status embedding_bag(
 /// \defgroup cpp_triangular_systems Triangular systems
 /// \{
 
-/// Solves a x = b, as rapt_triangular_solve(), for one problem. a is square. x may be b. Returns RAPT_BAD_SIZE if the shapes
-/// do not fit. Elements are float or double.
+/// Solves a x = b, as rapt_triangular_solve(), for one problem. a is square. x may be b. Returns RAPT_BAD_SIZE if the
+/// shapes do not fit. Elements are float or double.
 template <detail::OneOf<float, double> T>
 rapt_status triangular_solve(Rows<const std::type_identity_t<T> > a, Rows<const std::type_identity_t<T> > b,
                              Rows<std::type_identity_t<T> > x, bool upper = false,
@@ -1901,8 +1903,8 @@ rapt_status gated(Rows<const std::type_identity_t<T> > gate, Rows<const std::typ
   return rapt_gated(gate.data, up.data, y.data, &options);
 }
 
-/// The gradients of gated(), as rapt_gated_backward(), for float, double, f16 and bf16. Returns RAPT_BAD_SIZE if the shapes
-/// differ, or if a gradient has another stride than its input.
+/// The gradients of gated(), as rapt_gated_backward(), for float, double, f16 and bf16. Returns RAPT_BAD_SIZE if the
+/// shapes differ, or if a gradient has another stride than its input.
 template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status gated_backward(Rows<const std::type_identity_t<T> > gate, Rows<const std::type_identity_t<T> > up,
                            Rows<const std::type_identity_t<T> > dy, Rows<std::type_identity_t<T> > dgate,
@@ -1984,8 +1986,8 @@ rapt_status rms_norm_backward(Rows<const std::type_identity_t<T> > x, Rows<const
   const rapt_status status = detail::set_norm<T>(options, x, dy, dx);
   return status == RAPT_OK ? rapt_rms_norm_backward(x.data, dy.data, dx.data, &options) : status;
 }
-/// The gradients of layer_norm(), as rapt_layer_norm_backward(). dweight, dbias and the statistics are of the arithmetic
-/// type.
+/// The gradients of layer_norm(), as rapt_layer_norm_backward(). dweight, dbias and the statistics are of the
+/// arithmetic type.
 template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status layer_norm_backward(Rows<const std::type_identity_t<T> > x,
                                 Rows<const std::type_identity_t<T> > dy, Rows<std::type_identity_t<T> > dx,

@@ -9,8 +9,8 @@
 namespace rapt {
 namespace {
 
-// sums = sums + x, or sums + factor * x with both operations rounded, as map computes them. On a Zen 3 a row of 16 takes 5 ns
-// by the loop and 24 by map's kernel, and one of 64 takes 10 by each.
+// sums = sums + x, or sums + factor * x with both operations rounded, as map computes them. On a Zen 3 a row of 16
+// takes 5 ns by the loop and 24 by map's kernel, and one of 64 takes 10 by each.
 template <class A>
 void add_row(A *sums, const A *x, const A *factor, std::size_t count) {
   constexpr std::size_t from_kernel = 64;

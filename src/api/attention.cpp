@@ -80,8 +80,8 @@ rapt_status check_list_lengths(const AttentionCall &call) {
   return RAPT_OK;
 }
 
-// Returns whether the entries of lists that the tasks read are all -1 or tokens of the cache. A list of several tiles is
-// checked once.
+// Returns whether the entries of lists that the tasks read are all -1 or tokens of the cache. A list of several tiles
+// is checked once.
 bool are_lists_of_tokens(const AttentionCall &call, const Tasks &tasks) {
   if (!call.options.key_lists || call.stage == AttentionStage::merge || call.tiles() == 0) return true;
   const std::size_t tiles_per_list = call.tiles_per_list();

@@ -1,4 +1,5 @@
-// Implements rapt_causal_convolution: depthwise sums over the last tokens. It checks its arguments before it writes anything.
+// Implements rapt_causal_convolution: depthwise sums over the last tokens. It checks its arguments before it writes
+// anything.
 #include <cstddef>
 #include <cstring>
 

@@ -16,8 +16,8 @@
 namespace rapt {
 namespace {
 
-// Where channels lie side by side, x and dy are read where they are. Else their lines are copied, [elements][channels]. A
-// line of x stays copied while lines of dy may meet it.
+// Where channels lie side by side, x and dy are read where they are. Else their lines are copied, [elements][channels].
+// A line of x stays copied while lines of dy may meet it.
 template <class E>
 class DepthwiseGradientRunner {
  public:

@@ -1,5 +1,5 @@
-// Finds the elements that the taps of some rows of a convolution meet, and copies them, with zeros for padding: in blocks of
-// rows, each of which is [terms][rows of the block].
+// Finds the elements that the taps of some rows of a convolution meet, and copies them, with zeros for padding: in
+// blocks of rows, each of which is [terms][rows of the block].
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Copies what the taps of neighbouring positions meet in planes (call/convolution_tasks.hpp): an element is copied once,
-// and not once a tap. Padding becomes zeros.
+// Copies what the taps of neighbouring positions meet in planes (call/convolution_tasks.hpp): an element is copied
+// once, and not once a tap. Padding becomes zeros.
 #pragma once
 
 #include <cstddef>

@@ -446,8 +446,8 @@ class ConvolutionRunner {
     }
   }
 
-  // Corrects the results of the segments [first, end), [channels][lanes], and copies them to where they belong unless they
-  // are there. lane(segment) returns the first.
+  // Corrects the results of the segments [first, end), [channels][lanes], and copies them to where they belong unless
+  // they are there. lane(segment) returns the first.
   template <class Lane>
   void finish_lanes(const ConvolutionTask &task, const LinearCall &call, bool is_in_place, std::size_t first,
                     std::size_t end, Lane lane) {
@@ -741,8 +741,8 @@ class ConvolutionRunner {
 
 // ---- dw
 
-// Rows of the layer are output channels, its inputs are 512 positions, and its outputs are terms of w. Each layer adds its
-// sums to those of the positions before, as a linear layer of all positions does.
+// Rows of the layer are output channels, its inputs are 512 positions, and its outputs are terms of w. Each layer adds
+// its sums to those of the positions before, as a linear layer of all positions does.
 template <class E>
 class WeightGradientRunner {
  public:
@@ -845,8 +845,8 @@ class WeightGradientRunner {
     }
   }
 
-  // Channels side by side, which meet the same positions, are weights of the layer where they are. Returns whether x has
-  // them.
+  // Channels side by side, which meet the same positions, are weights of the layer where they are. Returns whether x
+  // has them.
   bool use_x(const E *x, std::size_t channels, LinearCall &call) {
     rapt_linear_options &o = call.options;
     std::ptrdiff_t step;

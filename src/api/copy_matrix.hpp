@@ -8,7 +8,8 @@
 namespace rapt {
 namespace {
 
-// Copies a matrix, whose element c of row r is at from[r * from_row + c * from_column], to to[r * to_row + c * to_column].
+// Copies a matrix, whose element c of row r is at from[r * from_row + c * from_column], to to[r * to_row + c *
+// to_column].
 template <class E>
 void copy_matrix(const E *from, std::ptrdiff_t from_row, std::ptrdiff_t from_column, std::size_t rows,
                  std::size_t columns, E *to, std::ptrdiff_t to_row, std::ptrdiff_t to_column) {

@@ -1,5 +1,5 @@
-// Implements rapt_cross_entropy and its gradient by the kernels of log-sum-exp, exp and dot. Arguments are checked before anything
-// is written.
+// Implements rapt_cross_entropy and its gradient by the kernels of log-sum-exp, exp and dot. Arguments are checked
+// before anything is written.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

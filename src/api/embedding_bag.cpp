@@ -1,5 +1,5 @@
-// Implements rapt_embedding_bag, by map's kernels over blocks of columns that lie in L1. It checks its arguments, every index
-// among them, before it writes anything.
+// Implements rapt_embedding_bag, by map's kernels over blocks of columns that lie in L1. It checks its arguments, every
+// index among them, before it writes anything.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// Implements rapt_mean_pool and rapt_normalize by kernels of other functions. They check their arguments before they write
-// anything.
+// Implements rapt_mean_pool and rapt_normalize by kernels of other functions. They check their arguments before they
+// write anything.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Runs f32's kernels on elements of 16 bits: blocks are widened into L1, and results are rounded to 16 bits once. So the
-// kernels need not be compiled for them.
+// Runs f32's kernels on elements of 16 bits: blocks are widened into L1, and results are rounded to 16 bits once. So
+// the kernels need not be compiled for them.
 #pragma once
 
 #include <cstddef>

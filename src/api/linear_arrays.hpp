@@ -129,8 +129,8 @@ struct RowRange {
 };
 
 // Returns whether the matrix `a` and some rows of `b` may share an element. Most calls are decided by all rows at once.
-// Otherwise each row of one matrix is looked up in the other, whose rows ascend. Where none ascends, sorted parts of b's
-// list do.
+// Otherwise each row of one matrix is looked up in the other, whose rows ascend. Where none ascends, sorted parts of
+// b's list do.
 inline bool overlap(const ListedRows &a, const ListedRows &b, RowRange of_b) {
   if (!a.whole().overlaps(b.whole())) return false;
   if (!a.is_listed() && !b.is_listed()) return true;
@@ -162,7 +162,8 @@ inline std::size_t rows_of_scales(const rapt_linear_options &o, std::size_t firs
   if (o.outputs_per_scale == SIZE_MAX) return 1;
   return (first + outputs - 1) / o.outputs_per_scale - first / o.outputs_per_scale + 1;
 }
-// Returns the arrays of plain quantized weights for outputs [first, first + outputs). Those that are not given are empty.
+// Returns the arrays of plain quantized weights for outputs [first, first + outputs). Those that are not given are
+// empty.
 struct ScaleArrays {
   ListedRows scales, zeros, offsets, codebook;
 };

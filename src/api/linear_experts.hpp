@@ -14,8 +14,8 @@ namespace {
 
 class Experts {
  public:
-  // Checks what the caller says of the experts. `o` is resolved. Matrices of weights without gaps have dense_bytes; 0 says
-  // that their distance must be given.
+  // Checks what the caller says of the experts. `o` is resolved. Matrices of weights without gaps have dense_bytes; 0
+  // says that their distance must be given.
   rapt_status read(const rapt_expert_options *given, const rapt_linear_options &o, std::size_t dense_bytes) {
     if (!given || read_options(given, experts_) != RAPT_OK) return RAPT_BAD_EXPERTS;
     if (count() == 0) return RAPT_BAD_SHAPE;
@@ -30,8 +30,8 @@ class Experts {
     return count() == 1 || static_cast<std::size_t>(experts_.w_stride) >= bytes;
   }
 
-  // Calls f(expert, tasks, first, last) with the expert's tasks that are among [first, last) of all, from the first expert
-  // on until a status is not RAPT_OK. Tasks are counted from the expert's first.
+  // Calls f(expert, tasks, first, last) with the expert's tasks that are among [first, last) of all, from the first
+  // expert on until a status is not RAPT_OK. Tasks are counted from the expert's first.
   template <class F>
   rapt_status for_each(const rapt_linear_options &o, std::size_t first, std::size_t last, F f) const {
     rapt_status status = RAPT_OK;

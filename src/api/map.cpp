@@ -1,5 +1,5 @@
-// Implements rapt_map. It checks its arguments before it writes anything, and hands the kernels contiguous arrays of the
-// arithmetic type: the caller's own, or blocks that lie in L1.
+// Implements rapt_map. It checks its arguments before it writes anything, and hands the kernels contiguous arrays of
+// the arithmetic type: the caller's own, or blocks that lie in L1.
 #include <cmath>
 
 #include "api/any_element.hpp"

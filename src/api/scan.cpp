@@ -16,8 +16,8 @@
 namespace rapt {
 namespace {
 
-// Scans the lines of a tensor along a dimension. Kernels take lines whose elements are of the arithmetic type, and either
-// contiguous or next to those of other lines. Other lines are copied to L1.
+// Scans the lines of a tensor along a dimension. Kernels take lines whose elements are of the arithmetic type, and
+// either contiguous or next to those of other lines. Other lines are copied to L1.
 template <class E>
 class Lines {
   using A = Arithmetic<E>;

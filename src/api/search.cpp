@@ -87,8 +87,8 @@ struct Search {
         o.type, [&](auto element) { kernels().of<typename decltype(element)::type>().metric_rows(&call); });
   }
 
-  // Blocks of rows stay in L1 while some queries read them, or in L2 where the queries' own sums are taken for each block.
-  // On a busy Zen 3, 16 queries by dot: 16 KB 9.4 to 12 Gmul/s in f32 and 17 in f16, 64 KB 8.6 to 9.3 and 13.5.
+  // Blocks of rows stay in L1 while some queries read them, or in L2 where the queries' own sums are taken for each
+  // block. On a busy Zen 3, 16 queries by dot: 16 KB 9.4 to 12 Gmul/s in f32 and 17 in f16, 64 KB 8.6 to 9.3 and 13.5.
   static constexpr std::size_t most_block = 128;
   std::size_t block() const {
     const std::size_t row = larger<std::size_t>(o.dim, 1) * size_of(o.type),

@@ -1,5 +1,5 @@
-// Describes tensors of up to RAPT_MAX_DIMS dimensions with any strides: their extent, whether elements coincide or overlap,
-// and the loops over several of them.
+// Describes tensors of up to RAPT_MAX_DIMS dimensions with any strides: their extent, whether elements coincide or
+// overlap, and the loops over several of them.
 #pragma once
 
 #include <cstddef>
@@ -59,8 +59,8 @@ struct Tensor {
     return RAPT_OK;
   }
 
-  // Returns whether no two elements coincide. Every dimension must step over all dimensions of smaller stride, which also
-  // refuses some interleaved dimensions.
+  // Returns whether no two elements coincide. Every dimension must step over all dimensions of smaller stride, which
+  // also refuses some interleaved dimensions.
   bool elements_are_apart() const {
     std::size_t order[RAPT_MAX_DIMS], extent = 1;
     by_stride(order);
@@ -129,7 +129,8 @@ struct Tensor {
   }
 };
 
-// Loops over the elements of several tensors of one shape: the outermost dimension first, and of dimensions of one index none.
+// Loops over the elements of several tensors of one shape: the outermost dimension first, and of dimensions of one
+// index none.
 template <std::size_t tensors>
 struct Loops {
   std::size_t dims = 0, shape[RAPT_MAX_DIMS];

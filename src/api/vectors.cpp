@@ -1,5 +1,5 @@
-// Implements dot, dot_rows, scale, exp, exp_sum, activations, argmax and conversions. These functions check nothing, and call the
-// kernel of the active level.
+// Implements dot, dot_rows, scale, exp, exp_sum, activations, argmax and conversions. These functions check nothing,
+// and call the kernel of the active level.
 #include "api/elements.hpp"
 #include "api/floating_point.hpp"
 #include "api/halves.hpp"

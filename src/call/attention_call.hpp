@@ -12,8 +12,8 @@ namespace rapt {
 // A call computes all of attention, or one of the two stages of split keys.
 enum class AttentionStage { whole, partial, merge };
 
-// Returns whether keys and values become numbers of f32 before they are multiplied: those in blocks of files, and those of
-// two types.
+// Returns whether keys and values become numbers of f32 before they are multiplied: those in blocks of files, and those
+// of two types.
 constexpr bool dequantizes(const rapt_attention_options &o) {
   return o.v_type != o.kv_type || FileBlocks::of(o.kv_type);
 }

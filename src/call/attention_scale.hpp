@@ -11,8 +11,8 @@
 namespace {
 
 // A score is the dot product with the query times `sign`, +-1 for all ordinary scales, in units of |scale|. ALiBi and the
-// bias are divided by this unit and added, so that a slope or a bias of 0 changes no bit. After a softcap, scores are in
-// natural units.
+// bias are divided by this unit and added, so that a slope or a bias of 0 changes no bit. After a softcap, scores are
+// in natural units.
 template <class A>
 struct AttentionScale {
   using C = rapt::AttentionContract<A>;

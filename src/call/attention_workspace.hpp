@@ -155,8 +155,8 @@ struct Gathered {
     return (elements + 2 * line - 1) / line * line;
   }
 };
-// Keys and values that are dequantized have a block of numbers each: keys as packed ones have them, values row by row. The
-// distance of rows is no multiple of 128 bytes, so that columns of them do not share sets of L1.
+// Keys and values that are dequantized have a block of numbers each: keys as packed ones have them, values row by row.
+// The distance of rows is no multiple of 128 bytes, so that columns of them do not share sets of L1.
 struct Dequantized {
   float *keys, *values;
 

@@ -1,8 +1,8 @@
 // Says where codes of packed quantized weights lie (quantized_weights.hpp).
 //
-// A unit is some inputs of 64 outputs, [4][planes][16 outputs] words of 4 bytes. Codes whose bits do not divide a byte are
-// split: low bits lie in some planes, and those above in one more. The planes of 16 outputs lie together, so that memory is
-// read in order: with those of 64 outputs, one row took 1.1 to 1.15 of the time.
+// A unit is some inputs of 64 outputs, [4][planes][16 outputs] words of 4 bytes. Codes whose bits do not divide a byte
+// are split: low bits lie in some planes, and those above in one more. The planes of 16 outputs lie together, so that
+// memory is read in order: with those of 64 outputs, one row took 1.1 to 1.15 of the time.
 //
 //   bits      | low, above | inputs of a unit | planes
 //   8, 4, 2   | all, 0     | 4, 8, 16         | 1

@@ -1,7 +1,7 @@
 // Describes a checked convolution as passes. In a pass, element i of the result meets tap j at element
 // i * stride + offset + j * dilation of the operand. y is one pass. The gradient of x is one for each remainder of its
-// elements by the strides, because elements of one remainder meet the same taps. Where patches lie side by side, as in a
-// transformer of images, all remainders meet the same elements: they are outputs of one pass.
+// elements by the strides, because elements of one remainder meet the same taps. Where patches lie side by side, as in
+// a transformer of images, all remainders meet the same elements: they are outputs of one pass.
 #pragma once
 
 #include <cstddef>
@@ -130,8 +130,8 @@ struct ConvolutionPass {
     return pass;
   }
 
-  // Whether remainders of a dimension are outputs of one pass, because all meet the same elements of y. Channels that fill
-  // a block of outputs are faster by themselves, as their results lie together.
+  // Whether remainders of a dimension are outputs of one pass, because all meet the same elements of y. Channels that
+  // fill a block of outputs are faster by themselves, as their results lie together.
   static bool joins_phases(const ConvolutionShape &s, std::size_t d) {
     const bool is_depthwise = s.groups > 1 && s.out_channels == 1;
     return s.in_channels < linear_block && s.stride[d] > 1 && s.dilation[d] == 1 &&

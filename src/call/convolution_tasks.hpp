@@ -9,10 +9,10 @@
 
 namespace rapt {
 
-// Says how planes lie, which hold the elements that the taps of neighbouring positions meet. A channel has a plane for each
-// tap of the outermost dimension and each remainder by the strides of the others. Element i of a line is the one that
-// position i meets through a tap of that remainder. Lines have one distance, so that positions of one line and of the next
-// lie side by side for every tap. Results between them mean nothing.
+// Says how planes lie, which hold the elements that the taps of neighbouring positions meet. A channel has a plane for
+// each tap of the outermost dimension and each remainder by the strides of the others. Element i of a line is the one
+// that position i meets through a tap of that remainder. Lines have one distance, so that positions of one line and of
+// the next lie side by side for every tap. Results between them mean nothing.
 struct PlaneShape {
   explicit PlaneShape(const ConvolutionPass &pass) : most_positions(positions_of(pass)) {
     if (pass.tap_count() == 0 || pass.rows() == 0) return;
@@ -44,8 +44,8 @@ struct PlaneShape {
     channel = ((elements + unit - 1) / unit | 1) * unit;
   }
 
-  // Few outputs take less time than the copies of lines that tasks have in common: with 3, dx of 7 x 7 taps by 2 took 1.3
-  // of the time with 256.
+  // Few outputs take less time than the copies of lines that tasks have in common: with 3, dx of 7 x 7 taps by 2 took
+  // 1.3 of the time with 256.
   static std::size_t positions_of(const ConvolutionPass &pass) { return pass.outputs < 16 ? 1024 : 256; }
   std::size_t lanes() const { return lines * pitch; }
   // Whether many taps meet an element of a plane.
@@ -66,8 +66,8 @@ struct PlaneShape {
   bool fits = false;
 };
 
-// How the layer of a pass lies: its rows are positions, or these are its outputs, of which vectors have one in each lane.
-// f32 on AVX2, time of patches and planes in lanes, where rows take 1:
+// How the layer of a pass lies: its rows are positions, or these are its outputs, of which vectors have one in each
+// lane. f32 on AVX2, time of patches and planes in lanes, where rows take 1:
 //
 //   layer                 | channels first       | channels last
 //   64 3x3 64             | .89, .95             | .90, .92
@@ -77,8 +77,8 @@ struct PlaneShape {
 //   32 3x3x3 32           | .86, .70             | .81, .67
 //   dx of 3 7x7 by 2 64   | .46, .24             | .73, .22
 //
-// Planes take less memory than patches. Below 128 rows, the weights that become rows are copied for too few: 49 rows of 512
-// channels took 1.05 to 1.27 as patches. Results that lie far apart must be copied from lanes.
+// Planes take less memory than patches. Below 128 rows, the weights that become rows are copied for too few: 49 rows of
+// 512 channels took 1.05 to 1.27 as patches. Results that lie far apart must be copied from lanes.
 enum class ConvolutionWay { rows, patches_in_lanes, planes_in_lanes };
 
 inline ConvolutionWay way_of(const ConvolutionPass &pass) {
@@ -92,9 +92,9 @@ inline ConvolutionWay way_of(const ConvolutionPass &pass) {
   return in_lanes ? ConvolutionWay::patches_in_lanes : ConvolutionWay::rows;
 }
 
-// A task is some rows, which are elements of the result in row-major order, with some outputs of a group. Tasks follow each
-// other by rows, and share weights that are put in order for all of them. Where weights are packed, or y has few rows, they
-// follow each other by outputs, and share patches.
+// A task is some rows, which are elements of the result in row-major order, with some outputs of a group. Tasks follow
+// each other by rows, and share weights that are put in order for all of them. Where weights are packed, or y has few
+// rows, they follow each other by outputs, and share patches.
 struct ConvolutionTask {
   std::size_t group, first_row, rows, first_output, outputs;
 };
@@ -144,7 +144,8 @@ class ConvolutionTasks {
     return {task / inner / outer, row, rows_ - row < rows_per_task_ ? rows_ - row : rows_per_task_, output,
             outputs_ - output < most_outputs_ ? outputs_ - output : most_outputs_};
   }
-  // Whether weights are put in order for several tasks. With 3 blocks of rows and several of outputs, y took 1.1 of the time.
+  // Whether weights are put in order for several tasks. With 3 blocks of rows and several of outputs, y took 1.1 of the
+  // time.
   bool shares_weights() const {
     return !is_y_ || (!has_rows_in_lanes_ && !packed_w_ && row_blocks() > (output_blocks() == 1 ? 1 : 3));
   }
@@ -171,8 +172,8 @@ struct WeightGradientTasks {
   }
   std::size_t count() const { return groups * blocks_of_group(); }
   std::size_t blocks_of_group() const { return output_blocks * channel_blocks; }
-  // Whether tasks follow each other by outputs, and may share what is copied of x. Else they go along a row of dw, which is
-  // faster where both have many blocks.
+  // Whether tasks follow each other by outputs, and may share what is copied of x. Else they go along a row of dw,
+  // which is faster where both have many blocks.
   bool outputs_follow() const { return channel_blocks < output_blocks; }
 
   std::size_t groups, output_blocks, channels, channel_blocks;

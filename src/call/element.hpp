@@ -14,8 +14,8 @@ struct Element {
   using type = E;
 };
 
-// Calls f(Element<E>) for the type E that `type` names. A must be the arithmetic type of E. RAPT_TYPE_DEFAULT is resolved
-// before a call.
+// Calls f(Element<E>) for the type E that `type` names. A must be the arithmetic type of E. RAPT_TYPE_DEFAULT is
+// resolved before a call.
 template <class A, class F>
 [[gnu::always_inline]] inline decltype(auto) with_element(rapt_type type, F f) {
   if constexpr (std::is_same_v<A, double>) {

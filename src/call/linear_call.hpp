@@ -97,9 +97,9 @@ struct LinearCall {
   const void *w = nullptr;
   void *y = nullptr;
   rapt_linear_options options{};
-  // Convolutions have these, or null. A number of the arithmetic type for each row is added like a bias. With offsets, one
-  // for each input, the weight of output n and input k is at w + w_offsets[k] + n. Weights have the arithmetic type then,
-  // and may be read up to 64 elements behind the last.
+  // Convolutions have these, or null. A number of the arithmetic type for each row is added like a bias. With offsets,
+  // one for each input, the weight of output n and input k is at w + w_offsets[k] + n. Weights have the arithmetic type
+  // then, and may be read up to 64 elements behind the last.
   const void *row_bias = nullptr;
   const std::ptrdiff_t *w_offsets = nullptr;
 

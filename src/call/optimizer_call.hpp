@@ -1,4 +1,5 @@
-// Describes a checked step of an optimizer: f32 arrays, and the numbers that have no element in them (contract/optimizer.hpp).
+// Describes a checked step of an optimizer: f32 arrays, and the numbers that have no element in them
+// (contract/optimizer.hpp).
 #pragma once
 
 #include <cstddef>

@@ -60,8 +60,8 @@ class PackedFileBlocks {
       for (std::size_t k = 0; k < unit.inputs; ++k) f(words, k, i + k);
     }
   }
-  // Calls f.half(packed f16, its byte in the file, what changes its sign) and f.byte(packed byte, its place in the file) for
-  // the scales and offsets of the file's block b.
+  // Calls f.half(packed f16, its byte in the file, what changes its sign) and f.byte(packed byte, its place in the
+  // file) for the scales and offsets of the file's block b.
   template <class F>
   void each_number(std::size_t n, std::size_t b, char *to, F f) const {
     char *const scales = to + layout_.scales_begin(), *const offsets = to + layout_.offsets_begin();
@@ -124,8 +124,8 @@ class PackedFileBlocks {
   char *packed_;
 };
 
-// Packs outputs [first, first + outputs) of a layer. `w` begins with output `first`, a multiple of 64. The header is the
-// caller's work.
+// Packs outputs [first, first + outputs) of a layer. `w` begins with output `first`, a multiple of 64. The header is
+// the caller's work.
 inline void pack_file_blocks(const rapt_linear_options &o, const void *w, std::size_t first,
                              std::size_t outputs, void *packed) {
   with_file_blocks(o.w_type, [&]<class File>(File) {

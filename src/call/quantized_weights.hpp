@@ -20,8 +20,8 @@
 //   specials  a cache line, only of f8, whose first byte says whether a code of the block is NaN or infinite
 //
 // Scales and offsets of file blocks with steps are integers of 8 bits, and after each of the two arrays comes its
-// [inputs / 256][64] in f16: a scale is integer * step. The steps of offsets are those of the file, negated. Integers of 4
-// bits share bytes: scales are the low halves, offsets the high ones, and the array of offsets has only the steps.
+// [inputs / 256][64] in f16: a scale is integer * step. The steps of offsets are those of the file, negated. Integers
+// of 4 bits share bytes: scales are the low halves, offsets the high ones, and the array of offsets has only the steps.
 //
 // Scales of MXFP4 and NVFP4 are the bytes of the file. The codebook of a type of blocks is not stored.
 //

@@ -1,4 +1,5 @@
-// Describes a checked call of rapt_reduce. Dimensions that lie in one another are merged, and those of one index left out.
+// Describes a checked call of rapt_reduce. Dimensions that lie in one another are merged, and those of one index left
+// out.
 #pragma once
 
 #include <cstddef>

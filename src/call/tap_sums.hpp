@@ -18,8 +18,8 @@ struct TapRun {
   std::size_t first, count;
 };
 
-// sums[tap][i] = the chain of fused operations that goes on from it with x[position][i] * dy[position][i], for the positions
-// of a line that meet x through the tap.
+// sums[tap][i] = the chain of fused operations that goes on from it with x[position][i] * dy[position][i], for the
+// positions of a line that meet x through the tap.
 struct TapGradient {
   const TapRun *runs;  // one for each tap
   std::size_t tap_count, n;

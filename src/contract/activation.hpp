@@ -1,5 +1,5 @@
-// Defines the numbers of silu, gelu and gelu_tanh and of their gradients that every instruction-set level must agree on,
-// and the order of operations. Every operation rounds once; fma(a, b, c) is fused.
+// Defines the numbers of silu, gelu and gelu_tanh and of their gradients that every instruction-set level must agree
+// on, and the order of operations. Every operation rounds once; fma(a, b, c) is fused.
 //
 //   sigmoid(v)     e = exp(-|v|), d = 1 + e;  (v < 0 ? e : 1) / d
 //   silu(x)        x * sigmoid(x)
@@ -31,8 +31,8 @@ namespace {
 template <class A>
 struct ActivationContract;
 
-// Sollya 8.0 computes p, 4 times the factor of the tail, for a up to `tail_end`, where q rounds to 0 (for f64: 39, degree
-// 22, and D... in place of SG...):
+// Sollya 8.0 computes p, 4 times the factor of the tail, for a up to `tail_end`, where q rounds to 0 (for f64: 39,
+// degree 22, and D... in place of SG...):
 //   a = 4*(1+x)/(1-x);
 //   fpminimax(0.5*erfc(a/sqrt(2))*exp(a^2/2)*(1+a/4), 9, [|SG...|], [-1; (14.5-4)/(14.5+4)], relative);
 template <>

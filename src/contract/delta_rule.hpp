@@ -29,8 +29,8 @@
 //   dg[i]   = sum over j of fma(G[i][j], A[i][j])             that of a head: sum over i of fma(dg[i], 1)
 //   G[i][j] = G[i][j] * a[i]
 //
-// Sums have delta_lanes lanes from +0. Lane j mod 16 takes term j, with j ascending. Terms that are missing at the end are
-// products of zeros. Lanes fold by halves, lane l with lane l + half.
+// Sums have delta_lanes lanes from +0. Lane j mod 16 takes term j, with j ascending. Terms that are missing at the end
+// are products of zeros. Lanes fold by halves, lane l with lane l + half.
 #pragma once
 
 #include <cstddef>

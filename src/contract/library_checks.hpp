@@ -1,5 +1,6 @@
-// The compiler includes this before each file of the library. It takes back the checks of the C++ library that packages of Fedora
-// and Arch turn on for all that they compile: such a check calls the C++ library, which a C program does not link.
+// The compiler includes this before each file of the library. It takes back the checks of the C++ library that packages
+// of Fedora and Arch turn on for all that they compile: such a check calls the C++ library, which a C program does not
+// link.
 #undef _GLIBCXX_ASSERTIONS
 #undef _GLIBCXX_DEBUG
 #undef _GLIBCXX_DEBUG_PEDANTIC

@@ -1,8 +1,9 @@
-// Defines the numbers of rapt_map's functions that every instruction-set level must agree on, and the order of operations.
+// Defines the numbers of rapt_map's functions that every instruction-set level must agree on, and the order of
+// operations.
 //
-// All but the functions named last are computed in double: f32's elements are widened, and the result is rounded to f32 once.
-// f32 has shorter polynomials, whose error is below 2^-30 of the result. Every operation rounds once; fma(a, b, c) is fused, and
-// poly(c, z) is c[0] + z * c[1] + ..., by fma from the last coefficient on.
+// All but the functions named last are computed in double: f32's elements are widened, and the result is rounded to f32
+// once. f32 has shorter polynomials, whose error is below 2^-30 of the result. Every operation rounds once; fma(a, b,
+// c) is fused, and poly(c, z) is c[0] + z * c[1] + ..., by fma from the last coefficient on.
 //
 //   power(v)   2^n * (1 + q) = e^v:  n = fma(v, log2_e, magic) - magic,  r = fma(-n, ln2, v), of f64 fma(-n, ln2_low, r)
 //              q = fma(r * r, poly(e, r), r)
@@ -51,8 +52,9 @@
 //   g = y * h, g' = fma(y, h, -g) + y * h';  where |g| is not below pow_end, g = +-pow_end and g' = 0
 //   n and r of power(g), r = r + g';  p = 1 + fma(r * r, poly(e, r), r);  p * 2^(n1) * 2^(n - n1), n1 = n / 2 to an integer
 //
-// In the arithmetic type, as their formulas in rapt.h: sqrt, rsqrt, reciprocal, add, subtract, multiply, divide, add_scaled, fma,
-// addcmul, addcdiv, lerp, clamp, the hard functions, sigmoid_backward, tanh_backward and the gradients of clamp and the hard ones.
+// In the arithmetic type, as their formulas in rapt.h: sqrt, rsqrt, reciprocal, add, subtract, multiply, divide,
+// add_scaled, fma, addcmul, addcdiv, lerp, clamp, the hard functions, sigmoid_backward, tanh_backward and the gradients
+// of clamp and the hard ones.
 //
 // Sollya 8.0 computes the polynomials, with b = 1.002 * log(2) / 2 and z = ((sqrt(2) - 1) / (sqrt(2) + 1))^2 * 1.0001:
 //   e         fpminimax(exp(x), [|2,...,7|], [|D...|], [-b; b], 1+x, relative)                      2^-34;  f64: exp's own

@@ -12,7 +12,8 @@
 namespace rapt {
 namespace {
 
-// What a metric of elements E is computed in, and what it returns. Sums of bytes are exact integers, and exact in double.
+// What a metric of elements E is computed in, and what it returns. Sums of bytes are exact integers, and exact in
+// double.
 template <class E>
 using MetricNumber = std::conditional_t<sizeof(E) == 1 || sizeof(E) == 8, double, float>;
 template <class E>

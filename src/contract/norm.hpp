@@ -26,13 +26,13 @@
 //
 // dweight and dbias add up the rows in order, from 0 or from what they hold.
 //
-// The statistics of a row are rstd = r, mean = c and mean_rest = l + m. Of elements of 16 bits, gradients are those of f32,
-// where x, dy and w are widened and dx is rounded.
+// The statistics of a row are rstd = r, mean = c and mean_rest = l + m. Of elements of 16 bits, gradients are those of
+// f32, where x, dy and w are widened and dx is rounded.
 //
 // A row of equal numbers is its first element everywhere: x - p, a, l, d and m are 0, c is p, and so h is 0. Nothing of
-// that depends on n or overflows. If the numbers differ, c is the number of the type next to their mean, l what the mean
-// has beyond it, and m the error that is left. So c takes the large part of x away, mostly without rounding, and what is
-// rounded afterwards is small.
+// that depends on n or overflows. If the numbers differ, c is the number of the type next to their mean, l what the
+// mean has beyond it, and m the error that is left. So c takes the large part of x away, mostly without rounding, and
+// what is rounded afterwards is small.
 //
 //   rows of 4096, largest error in u     | sum(x) / n | a alone | no m | this one
 //   gaussian                             | 3.9        | 4.8     | 3.9  | 3.3
@@ -66,7 +66,8 @@
 //
 // The product with w, or the fused addition of b, adds u |y| + z.
 //
-// Gradient of rms_norm: r * r has the relative error (D + 8) u, and k has three operations more, so that its factor errs
+// Gradient of rms_norm: r * r has the relative error (D + 8) u, and k has three operations more, so that its factor
+// errs
 // by (D + 11) u. The dot product errs by (D + 1) u times the sum of |g x|. So x k errs by (2 D + 12) u of its bound
 // B = |x| R^2 * mean of |g x|, g by u |g|, and their fused difference by u (|g| + B). Then r adds its own error, and the
 // product u: (D / 2 + 6.5) u |g| + (5 D / 2 + 17.5) u B, times R. weight_plus_one adds u to both.

@@ -26,8 +26,8 @@
 namespace rapt {
 namespace {
 
-// Returns x^n for 0 <= x < 1 by squares, as pairs of doubles whose sum is the number. A product of pairs errs by less than
-// 2^-100 of itself, and so x^n by less than n 2^-100: with the last rounding, by 0.501 ULP up to n = 2^36.
+// Returns x^n for 0 <= x < 1 by squares, as pairs of doubles whose sum is the number. A product of pairs errs by less
+// than 2^-100 of itself, and so x^n by less than n 2^-100: with the last rounding, by 0.501 ULP up to n = 2^36.
 inline double power_of(double x, std::size_t n) {
   struct Pair {
     double high, low;

@@ -1,5 +1,5 @@
-// The numbers of Philox 4x32-10: J. Salmon, M. Moraes, R. Dror and D. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3",
-// SC 2011. A round multiplies two words of the counter, and swaps and mixes the halves of the products:
+// The numbers of Philox 4x32-10: J. Salmon, M. Moraes, R. Dror and D. Shaw, "Parallel Random Numbers: As Easy as 1, 2,
+// 3", SC 2011. A round multiplies two words of the counter, and swaps and mixes the halves of the products:
 //
 //   (c0, c1, c2, c3) = (high(m1 c2) ^ c1 ^ k0, low(m1 c2), high(m0 c0) ^ c3 ^ k1, low(m0 c0))
 //

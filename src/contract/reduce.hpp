@@ -1,8 +1,8 @@
 // Defines the order of operations of rapt_reduce. The n elements of an output are numbered in row-major order of the
 // reduced dimensions, in the order of the call. Memory layout plays no part in it.
 //
-// Lane i mod `dot_lanes` takes element i, in order, and lanes are joined as in a dot product (reductions.hpp): after 512
-// elements each lane is joined to a second set and begins again, and the second set is folded by halves.
+// Lane i mod `dot_lanes` takes element i, in order, and lanes are joined as in a dot product (reductions.hpp): after
+// 512 elements each lane is joined to a second set and begins again, and the second set is folded by halves.
 //
 //   operation        a lane begins at   takes x by                    joins by
 //   SUM, MEAN        +0                 lane + x                      +
@@ -14,14 +14,15 @@
 //   NORM_INF         +0                 the maximum with |x|          the same
 //
 // Then MEAN divides by n, and VARIANCE by n - correction, which is rounded once, and is 0 where it would be negative.
-// MIN and MAX add +0, so that a result of -0 becomes +0: CPUs differ in which zero is the larger one. A missing element is
-// not taken, and a lane without elements changes nothing: a sum that begins at +0 is never -0.
+// MIN and MAX add +0, so that a result of -0 becomes +0: CPUs differ in which zero is the larger one. A missing element
+// is not taken, and a lane without elements changes nothing: a sum that begins at +0 is never -0.
 //
 // NORM_2 is the root of the sum, if it is at least `least` and does not overflow. Otherwise some squares may have been
-// lost. Then all are added again: fma(x s, x s, lane), where s is a power of two, near 1 over the largest magnitude. The
-// root of that is divided by s.
+// lost. Then all are added again: fma(x s, x s, lane), where s is a power of two, near 1 over the largest magnitude.
+// The root of that is divided by s.
 //
-// Errors, with D u the bound of a dot product relative to T, the sum of its magnitudes (reductions.hpp): an addition errs
+// Errors, with D u the bound of a dot product relative to T, the sum of its magnitudes (reductions.hpp): an addition
+// errs
 // by no more than a fused operation, so a sum errs by D u T, where T is the sum of |x|.
 //
 //   MEAN      the rounding of n and the quotient add 2 u |mean|.

@@ -38,8 +38,9 @@ struct RopeReduction {
 template <class A>
 struct RopeContract;
 
-// Errors, in 2^-24 of the sine or cosine: rounding to f32 takes at most 1, and nearly that just above a power of two. The
-// polynomial takes 0.0011, and the operations in double less than 1e-6. So 1.0012 is proved where rapt.h allows 1.004.
+// Errors, in 2^-24 of the sine or cosine: rounding to f32 takes at most 1, and nearly that just above a power of two.
+// The polynomial takes 0.0011, and the operations in double less than 1e-6. So 1.0012 is proved where rapt.h allows
+// 1.004.
 template <>
 struct RopeContract<float> : RopeReduction {
   static constexpr std::size_t sine_count = 4, cosine_count = 4;

@@ -1,7 +1,7 @@
 // Chooses the methods that are fastest on this CPU, as answers to the questions of machine/questions.hpp. That file has
 // what was measured. zen4 also gets avx2's kernels instead of avx512's for dot, dot_rows and scale of f16: to widen 16
-// elements of f16, Zen 4 takes 2.7 cycles with one zmm register, and 1 cycle with two ymm registers. Intel's CPUs take the
-// same time for both.
+// elements of f16, Zen 4 takes 2.7 cycles with one zmm register, and 1 cycle with two ymm registers. Intel's CPUs take
+// the same time for both.
 #pragma once
 
 #include <cstddef>

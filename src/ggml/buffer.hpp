@@ -1,7 +1,7 @@
 // The plugin's memory: a buffer of plain tensors in ggml's layout, and one of packed weights.
 //
-// Both are host memory that does not say so: llama.cpp would read a file straight into memory that is_host, and set_tensor,
-// which packs weights, would not be called.
+// Both are host memory that does not say so: llama.cpp would read a file straight into memory that is_host, and
+// set_tensor, which packs weights, would not be called.
 #pragma once
 
 #include <ggml-backend-impl.h>
@@ -36,7 +36,8 @@ struct Packing {
   std::size_t matrix_bytes;
 };
 
-// Whether a packed buffer packs a tensor of this shape and type: a matrix of weights. It keeps other tensors as they are.
+// Whether a packed buffer packs a tensor of this shape and type: a matrix of weights. It keeps other tensors as they
+// are.
 bool is_packable(Tensor t);
 std::optional<Packing> packing_of(Tensor t);
 // The same for any matrices of weights, which an op may pack for itself.

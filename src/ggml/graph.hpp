@@ -1,4 +1,5 @@
-// What is known about the graph that is being computed. Nothing of it outlives the call: inputs may change until the next one.
+// What is known about the graph that is being computed. Nothing of it outlives the call: inputs may change until the
+// next one.
 #pragma once
 
 #include <map>

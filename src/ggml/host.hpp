@@ -1,5 +1,6 @@
-// The functions of ggml that the plugin calls. They are found in the process that loads it, so that one file works in every
-// host: libggml-base's file name differs between builds, and some hosts contain ggml in a program or an extension.
+// The functions of ggml that the plugin calls. They are found in the process that loads it, so that one file works in
+// every host: libggml-base's file name differs between builds, and some hosts contain ggml in a program or an
+// extension.
 #pragma once
 
 #include <ggml-backend-impl.h>
@@ -28,8 +29,8 @@ inline bool host_decodes(ggml_type type) {
   return traits && traits->is_quantized && traits->to_float;
 }
 
-// Looks for ggml in the object that contains `caller`, in what this object links, and in all other objects. Returns null, or a
-// sentence that says why the plugin cannot run here.
+// Looks for ggml in the object that contains `caller`, in what this object links, and in all other objects. Returns
+// null, or a sentence that says why the plugin cannot run here.
 const char *find_host(const void *caller);
 
 }  // namespace rapt_ggml

@@ -1,5 +1,5 @@
-// MUL_MAT and MUL_MAT_ID: dst[n, m] = sum over k of src0[k, n] * src1[k, m]. src0 has the weights [inputs, outputs], so both
-// are rapt's linear layer. MUL_MAT_ID chooses one of several matrices for each row: the experts of a layer.
+// MUL_MAT and MUL_MAT_ID: dst[n, m] = sum over k of src0[k, n] * src1[k, m]. src0 has the weights [inputs, outputs], so
+// both are rapt's linear layer. MUL_MAT_ID chooses one of several matrices for each row: the experts of a layer.
 #include "ggml/linear.hpp"
 
 #include <rapt/parallel.hpp>
@@ -21,7 +21,8 @@ bool supports_weights(Tensor w) {
   return host_decodes(w->type) && has_dense_rows(w) && w->nb[1] >= row_bytes(w);
 }
 
-// Precisions are lower limits, and the hint of a Hadamard matrix changes no result. [3] is ggml 0.25's precision of src1.
+// Precisions are lower limits, and the hint of a Hadamard matrix changes no result. [3] is ggml 0.25's precision of
+// src1.
 bool supports_precision(Tensor op) { return op->op_params[2] == 0; }
 
 // The stride of rows in one matrix of t. A single row has none, and any will do.
@@ -120,8 +121,8 @@ std::optional<Layer> layer_of_all_rows(Tensor op, const Weights &weights) {
   return layer;
 }
 
-// A mean or a choice of tokens: x is an input of the graph, and w is made of tokens. Each output is a sum in the order of
-// tokens, without those whose factor is 0. So a text has the same sum wherever the batch has put it.
+// A mean or a choice of tokens: x is an input of the graph, and w is made of tokens. Each output is a sum in the order
+// of tokens, without those whose factor is 0. So a text has the same sum wherever the batch has put it.
 bool is_sum_over_tokens(Tensor op) {
   const Tensor x = op->src[1];
   return (root_of(x)->flags & GGML_TENSOR_FLAG_INPUT) && root_of(x)->op == GGML_OP_NONE &&
@@ -186,7 +187,8 @@ void mul_mat(Graph &graph, Tensor op) {
   run_layers(graph.engine, layers);
 }
 
-// src1 is [inputs, slots or 1, tokens], the numbers of matrices are [slots, tokens], and dst is [outputs, slots, tokens].
+// src1 is [inputs, slots or 1, tokens], the numbers of matrices are [slots, tokens], and dst is [outputs, slots,
+// tokens].
 bool supports_mul_mat_id(Tensor op) {
   const Tensor w = op->src[0], x = op->src[1], ids = op->src[2];
   if (!supports_precision(op) || op->type != GGML_TYPE_F32 || !is_contiguous(op) ||

@@ -1,4 +1,5 @@
-// UNARY and GLU: functions of each element. Those that rapt has no kernel for are composed of IEEE operations and its exp.
+// UNARY and GLU: functions of each element. Those that rapt has no kernel for are composed of IEEE operations and its
+// exp.
 #include <cmath>
 
 #include "ggml/ops.hpp"

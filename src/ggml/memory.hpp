@@ -27,12 +27,12 @@ struct Memory {
   std::size_t available = 0, total = 0;
 };
 
-// MemAvailable, which counts the page cache as free, within the limit of the control group. llama.cpp moves layers to another
-// device where a model seems not to fit.
+// MemAvailable, which counts the page cache as free, within the limit of the control group. llama.cpp moves layers to
+// another device where a model seems not to fit.
 Memory system_memory();
 
-// Takes pages of a read-only file mapping out of this process, once they have been read: the file's cache keeps them. Other
-// memory is left alone.
+// Takes pages of a read-only file mapping out of this process, once they have been read: the file's cache keeps them.
+// Other memory is left alone.
 void drop_file_pages(const void *data, std::size_t bytes);
 
 }  // namespace rapt_ggml

@@ -1,9 +1,9 @@
 // The numbers of the rows of a K cache, by which attention counts blocks of 64 keys and chunks of 512.
 //
-// A cache gives a key any free cell, so cells do not say which key of its sequence a key is. The number does: it is 1 + the
-// largest number among the earlier-written cells that the row's own query sees, or 0 if there is none. In a cache of its own
-// that is the position of a sequence that begins at 0. Numbers belong to the memory of the cache: whatever moves rows moves
-// them, and whatever clears rows erases them.
+// A cache gives a key any free cell, so cells do not say which key of its sequence a key is. The number does: it is 1 +
+// the largest number among the earlier-written cells that the row's own query sees, or 0 if there is none. In a cache
+// of its own that is the position of a sequence that begins at 0. Numbers belong to the memory of the cache: whatever
+// moves rows moves them, and whatever clears rows erases them.
 #pragma once
 
 #include <cstddef>
@@ -70,13 +70,14 @@ class BufferNumbers {
   std::map<const void *, CacheNumbers> caches_;
 };
 
-// Rows that a program has read out of caches, to put them back later: llama.cpp saves the state of a sequence so. The hash of
-// a row's bytes finds its number again. Of two generations of 8 million rows the older one is forgotten.
+// Rows that a program has read out of caches, to put them back later: llama.cpp saves the state of a sequence so. The
+// hash of a row's bytes finds its number again. Of two generations of 8 million rows the older one is forgotten.
 class SavedNumbers {
  public:
   void save(const std::byte *row, std::size_t bytes, std::uint32_t number);
 
-  // Returns RowNumber::none for an unknown row. Where equal rows had several numbers, it returns `next` if that is one of them.
+  // Returns RowNumber::none for an unknown row. Where equal rows had several numbers, it returns `next` if that is one
+  // of them.
   std::uint32_t find(const std::byte *row, std::size_t bytes, std::uint32_t next) const;
 
   static SavedNumbers &of_process();

@@ -1,7 +1,7 @@
 // What llama.cpp finds in the plugin: one device of type GPU.
 //
-// Type ACCEL would leave every norm, the K cache and flash attention to the CPU backend: llama.cpp pins them to the device of
-// the layer. A GPU's layers are its own, and all tensors of the host's memory can be read in place.
+// Type ACCEL would leave every norm, the K cache and flash attention to the CPU backend: llama.cpp pins them to the
+// device of the layer. A GPU's layers are its own, and all tensors of the host's memory can be read in place.
 #include <rapt/rapt.h>
 
 #include <algorithm>

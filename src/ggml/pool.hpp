@@ -16,7 +16,8 @@ class Pool {
  public:
   ~Pool();
 
-  // Calls body(0) to body(parts - 1), body(0) on the calling thread. What a body throws is thrown here, once all have ended.
+  // Calls body(0) to body(parts - 1), body(0) on the calling thread. What a body throws is thrown here, once all have
+  // ended.
   template <class Body>
   void run(std::size_t parts, const Body &body) {
     run(

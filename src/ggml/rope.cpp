@@ -1,8 +1,8 @@
 // ROPE: rotary position embedding of x [dim, heads, tokens, batch], with positions [tokens]. Models of images have four
 // positions of a token, [4][tokens], and each pair of elements turns by one of them.
 //
-// Angles are those of rapt_rope(), from frequencies in double. ggml multiplies its angles step by step in f32, and calls powf,
-// cosf and sinf, whose last bits depend on the C library.
+// Angles are those of rapt_rope(), from frequencies in double. ggml multiplies its angles step by step in f32, and
+// calls powf, cosf and sinf, whose last bits depend on the C library.
 #include <algorithm>
 #include <cmath>
 
@@ -164,8 +164,8 @@ void rope(Graph &graph, Tensor op) {
       turn(first, last, &positions[first], options.frequencies);
     });
   }
-  // Text has one position in all sections, and then the bits of a rope without them. A token of an image has its angles as
-  // frequencies, divided by a power of two, which is its position: the same products.
+  // Text has one position in all sections, and then the bits of a rope without them. A token of an image has its angles
+  // as frequencies, divided by a power of two, which is its position: the same products.
   constexpr std::int64_t unit = std::int64_t{1} << 22;
   const std::vector<std::size_t> section = sections_of(op);
   graph.engine.split(tokens, 8 * element_count(x), [&](std::size_t first, std::size_t last) {

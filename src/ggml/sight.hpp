@@ -1,7 +1,7 @@
 // Which keys a query sees, and in which order attention counts them.
 //
-// rapt's attention counts blocks of 64 keys and chunks of 512 by position. A cache gives keys any cells, so a query attends over
-// slots: the number of a key is its slot. Where the cells are in this order already, nothing moves.
+// rapt's attention counts blocks of 64 keys and chunks of 512 by position. A cache gives keys any cells, so a query
+// attends over slots: the number of a key is its slot. Where the cells are in this order already, nothing moves.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct Group {
   std::vector<std::int32_t> cells;  // of each slot; empty: slots are cells
   std::size_t slots = 0;
 
-  // What each query sees: in order, the first query sees the slots below `causal_offset` + 1, the next one slot more, and so
-  // on. Or a byte for each query and slot.
+  // What each query sees: in order, the first query sees the slots below `causal_offset` + 1, the next one slot more,
+  // and so on. Or a byte for each query and slot.
   bool causal = false;
   std::ptrdiff_t causal_offset = 0;
   std::size_t window = 0;  // 0: all; else each query sees so many slots at most
@@ -48,7 +48,8 @@ struct Cells {
   std::size_t first_row = 0, sequence_step = 0;
 };
 
-// What the queries of an attention op see, with mask->only_excludes or not. Gives fresh rows of the cache their numbers.
+// What the queries of an attention op see, with mask->only_excludes or not. Gives fresh rows of the cache their
+// numbers.
 std::shared_ptr<const Sight> sight_of(Graph &graph, Tensor attention, const Cells &cells);
 
 }  // namespace rapt_ggml

@@ -1,5 +1,5 @@
-// Shapes and rows of ggml's tensors. ne has elements and nb has bytes, both with the fastest dimension first. A row is a
-// tensor's first dimension; rows are numbered over the other three.
+// Shapes and rows of ggml's tensors. ne has elements and nb has bytes, both with the fastest dimension first. A row is
+// a tensor's first dimension; rows are numbered over the other three.
 #pragma once
 
 #include <ggml.h>

@@ -77,8 +77,8 @@ RAPT_INNER inline void look_up_codes(std::uint8_t *codes, std::size_t count) {
   }
 }
 
-// Of most formats, a block has 32 inputs and one scale. Their codes are halves of 16 bytes, to which four bytes may add a bit
-// each, or whole bytes.
+// Of most formats, a block has 32 inputs and one scale. Their codes are halves of 16 bytes, to which four bytes may add
+// a bit each, or whole bytes.
 template <class File>
 inline constexpr bool has_halves_of_32 = File::inputs == 32 && (File::bits == 4 || File::bits == 5);
 template <class File>
@@ -219,8 +219,8 @@ struct ScalesOfRows {
   rapt::F16 d[most_blocks][width], m[most_blocks][width];
 };
 
-// Writes the numbers of `count` rows of blocks, at most a vector of them, to rows at the distance `pitch`. `fetch` is called
-// with the index of each row.
+// Writes the numbers of `count` rows of blocks, at most a vector of them, to rows at the distance `pitch`. `fetch` is
+// called with the index of each row.
 template <class Codes, class File, class Fetch>
 RAPT_INNER inline void numbers_of_rows(const std::uint8_t *const *row, std::size_t count, std::size_t inputs,
                                        float *y, std::size_t pitch, Fetch fetch) {

@@ -1,5 +1,5 @@
-// The metrics of a pair of vectors, and of some queries with some rows. It is included after dot(), dot_rows(), squares(),
-// squared_distance() and cosine_sums().
+// The metrics of a pair of vectors, and of some queries with some rows. It is included after dot(), dot_rows(),
+// squares(), squared_distance() and cosine_sums().
 #pragma once
 
 #include <cstddef>
@@ -94,8 +94,8 @@ void metric_rows(const rapt::MetricRows *call) {
   if constexpr (sizeof(E) == 1) {
     // dot_rows would round sums, of which more is computed.
     if (call->kind != RAPT_METRIC_DOT) return metric_rows_of_bytes<E>(*call);
-    // One query comes to its rows in memory, where dot_rows reads four at a time: .4 to .7 of the speed at 768 and 1536 bytes
-    // on a Zen 3. In L2 it is 1.1 times as fast.
+    // One query comes to its rows in memory, where dot_rows reads four at a time: .4 to .7 of the speed at 768 and 1536
+    // bytes on a Zen 3. In L2 it is 1.1 times as fast.
     if (call->query_count == 1 && call->dim >= 512) {
       for (std::size_t j = 0; j < call->row_count; ++j)
         block.out(0)[j] = static_cast<float>(dot(block.query(0), block.row(j), call->dim));

@@ -1,5 +1,5 @@
-// Random numbers of Philox (contract/philox.hpp). On AVX2 a word takes 2.7 ns where the compiler makes vectors of a loop over
-// blocks, because it does not find the product of 32-bit integers.
+// Random numbers of Philox (contract/philox.hpp). On AVX2 a word takes 2.7 ns where the compiler makes vectors of a
+// loop over blocks, because it does not find the product of 32-bit integers.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ struct RandomWords {
   static constexpr std::size_t blocks = 32, words = 4 * blocks;
   alignas(64) std::uint32_t word[words];
 
-  // Sets the words of the blocks from `first` on. Two groups of blocks at a time hide how long a product takes. The high
-  // half of a lane holds anything, because only low halves are multiplied and stored.
+  // Sets the words of the blocks from `first` on. Two groups of blocks at a time hide how long a product takes. The
+  // high half of a lane holds anything, because only low halves are multiplied and stored.
   RAPT_INNER void set(const rapt::RandomCall &call, std::uint64_t first) {
     using P = rapt::Philox;
     constexpr std::size_t groups = 2;

@@ -43,7 +43,8 @@ autodoc_member_order = "bysource"
 autodoc_mock_imports = ["torch"]  # rapt.torch has a page where PyTorch is not installed, too
 autodoc_typehints = "none"
 
-# Types of C and C++ have no page here. breathe's references within templates and docstrings' plain words are no targets.
+# Types of C and C++ have no page here. breathe's references within templates and docstrings' plain words are no
+# targets.
 nitpick_ignore_regex = [("c:identifier", r"(size_t|ptrdiff_t|u?int\d+_t)"), ("cpp:.*", r".*"), ("py:.*", r".*")]
 
 

@@ -42,10 +42,12 @@ VERSION = ".".join(
 
 LICENSE = "Apache-2.0"
 LIBRARY = f"lib/librapt.so.{VERSION.rpartition('.')[0]}"
-# For programs, and for the kernels that `python -m rapt.torch --build` compiles. An editable install has the checkout's.
+# For programs, and for the kernels that `python -m rapt.torch --build` compiles. An editable install has the
+# checkout's.
 HEADERS = ("include/rapt/parallel.h", "include/rapt/parallel.hpp", "include/rapt/rapt.h", "include/rapt/rapt.hpp")
 
-# The wheel's tag, and the newest version of the C library that it allows. The library needs no other versions of symbols.
+# The wheel's tag, and the newest version of the C library that it allows. The library needs no other versions of
+# symbols.
 MANYLINUX, NEWEST = "manylinux_2_17", (2, 17)
 
 OLDEST_CMAKE = (3, 22)
@@ -53,7 +55,8 @@ OLDEST_CMAKE = (3, 22)
 # Python reads it when it starts: children of a program may then do as their parent.
 AT_START = "rapt.pth"
 
-# What a wheel is made of, next to the package's modules, and rapt-validate, which CMake alone builds: it needs files of tests.
+# What a wheel is made of, next to the package's modules, and rapt-validate, which CMake alone builds: it needs files of
+# tests.
 SOURCES = (
     *("CHANGELOG.md", "CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml"),
     *("cmake", "include", "src"),

@@ -173,7 +173,8 @@ audit_archive() { # FILE
   done
 }
 
-# The address ranges that rapt_<level>.o, or rapt_<level>.<part>.cpp.o, takes in a linked program, as "first last" in decimal.
+# The address ranges that rapt_<level>.o, or rapt_<level>.<part>.cpp.o, takes in a linked program, as "first last" in
+# decimal.
 level_ranges() { # MAP
   # A long section name is on a separate line, so lines are joined before they are read.
   tr '\n' ' ' <"$1" | grep -oE ' \.text[^ ]* +0x[0-9a-f]+ +0x[0-9a-f]+ +[^ ]*rapt_[a-z0-9_.]+\.o\)?' |

@@ -32,8 +32,8 @@ LOOPS = {
 }
 
 
-# Vectors on the stack per multiply-add where the registers do not hold the accumulators: decoding with several queries. The
-# arguments of exp wait there for the test of all four, and those of an activation for its exponentials.
+# Vectors on the stack per multiply-add where the registers do not hold the accumulators: decoding with several queries.
+# The arguments of exp wait there for the test of all four, and those of an activation for its exponentials.
 LIMITS = {
     ("avx2", "map_long"): 0.13,
     ("avx2", "row_scores"): 1.2,

@@ -73,7 +73,8 @@ class Call {
   // Returns the name of an array near which something has changed that is no result, or null.
   const char *touched() const;
 
-  // What the library must return, or may, because an output lies on another array: on its elements, or only between them.
+  // What the library must return, or may, because an output lies on another array: on its elements, or only between
+  // them.
   struct Overlaps {
     Statuses elements = 0, gaps = 0;
   };
@@ -89,8 +90,8 @@ class Call {
  protected:
   // Makes arrays from others, such as packed weights, before the call.
   virtual void prepare() {}
-  // Adds an operand. `slot` says whose offset and gap of the layout it has. `pointer` is where the call has the address.
-  // Results are in the order in which outputs are added.
+  // Adds an operand. `slot` says whose offset and gap of the layout it has. `pointer` is where the call has the
+  // address. Results are in the order in which outputs are added.
   Operand &add(const char *name, Element element, const Sizes4 &sizes, std::size_t slot, void *pointer);
   const Layout &layout() const { return layout_; }
   // The options, or null past their limit.

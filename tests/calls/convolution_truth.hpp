@@ -1,4 +1,5 @@
-// What convolutions should give: the bits of a linear layer's loop over the products, and how near they are to what is exact.
+// What convolutions should give: the bits of a linear layer's loop over the products, and how near they are to what is
+// exact.
 #pragma once
 
 #include "calls/convolution.hpp"

@@ -24,8 +24,8 @@ struct DeltaValues {
 template <class T>
 const DeltaValues<T> &make_delta_values(const Problem &problem);
 
-// What a backward call takes: the forward call's inputs, of which q or k may have one infinite element, and gradients. Without
-// dfinal it is empty.
+// What a backward call takes: the forward call's inputs, of which q or k may have one infinite element, and gradients.
+// Without dfinal it is empty.
 template <class T>
 struct DeltaGradientValues {
   DeltaValues<T> values;

@@ -1,5 +1,5 @@
-// What rapt_delta_rule and rapt_delta_rule_backward should give: the exact numbers, and a bound of what the roundings of each token add to the
-// errors of the state before it.
+// What rapt_delta_rule and rapt_delta_rule_backward should give: the exact numbers, and a bound of what the roundings
+// of each token add to the errors of the state before it.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Calls at the edges of what rapt.h allows, written by hand, so that one mistake in the description of a call cannot hide in
-// all that uses it.
+// Calls at the edges of what rapt.h allows, written by hand, so that one mistake in the description of a call cannot
+// hide in all that uses it.
 #pragma once
 
 #include <string>

@@ -9,8 +9,8 @@
 
 namespace rapt::test {
 
-// Holds all arrays without gaps. The rows are rotations of the problem's two vectors. The seed chooses how many there are,
-// and whether there are weights and an addend.
+// Holds all arrays without gaps. The rows are rotations of the problem's two vectors. The seed chooses how many there
+// are, and whether there are weights and an addend.
 template <class T>
 struct ExpertSumNumbers {
   std::size_t tokens, slots;

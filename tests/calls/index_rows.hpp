@@ -33,8 +33,8 @@ inline std::vector<std::int64_t> draw_indices(Random &random, std::size_t count,
   return indices;
 }
 
-// Holds all arrays without gaps. The seed chooses the operation, the bags, and which arrays there are. Rows that no index names
-// are NaN, because no call may read them.
+// Holds all arrays without gaps. The seed chooses the operation, the bags, and which arrays there are. Rows that no
+// index names are NaN, because no call may read them.
 template <class T>
 struct BagNumbers {
   int operation;

@@ -1,4 +1,5 @@
-// What rapt_embedding_bag and rapt_index_add should give: sums within the bounds of rapt.h, maxima and single additions exactly.
+// What rapt_embedding_bag and rapt_index_add should give: sums within the bounds of rapt.h, maxima and single additions
+// exactly.
 #pragma once
 
 #include <cmath>

@@ -554,8 +554,8 @@ class LinearCall final : public Call {
     return !how_.packed_w && o_.w_type < RAPT_I8 && !o_.x_rows && !o_.y_rows && rows_ > 0 &&
            o_.out_features > 0 && !(o_.row_scales && o_.output_scales);
   }
-  // Divides the outputs or the rows among the products of a batch, neighbours along its first dimension. Rows have equal
-  // weights and biases, or one for all.
+  // Divides the outputs or the rows among the products of a batch, neighbours along its first dimension. Rows have
+  // equal weights and biases, or one for all.
   rapt_status run_batch(Random &random) {
     rapt_linear_options o = o_;
     rapt_linear_batch_options batch = RAPT_LINEAR_BATCH_OPTIONS_INIT;

@@ -7,8 +7,8 @@
 
 namespace rapt::test {
 
-// The results are [rows][outputs]. W is the type of the weights; the problem may have other types of x and y. Defined for
-// all float types.
+// The results are [rows][outputs]. W is the type of the weights; the problem may have other types of x and y. Defined
+// for all float types.
 template <class W>
 std::unique_ptr<Call> make_linear_call(const Problem &problem, const Layout &layout,
                                        rapt_arithmetic arithmetic);

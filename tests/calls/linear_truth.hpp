@@ -52,8 +52,8 @@ struct LinearAccuracyIn {
     return {exact.value(), error};
   }
 
-  // The sum of rapt.h: chains over 512 inputs, or over the even and the odd of 32. Sets `is_flushed` where the arithmetic of
-  // bf16 may take a number for 0.
+  // The sum of rapt.h: chains over 512 inputs, or over the even and the odd of 32. Sets `is_flushed` where the
+  // arithmetic of bf16 may take a number for 0.
   static A loop(std::span<const A> x, std::span<const A> w, bool &is_flushed) {
     const std::size_t group = in_bf16 ? 32 : 512;
     const auto note = [&](A number) {

@@ -24,8 +24,8 @@ MapValues<T>::MapValues(const Problem &problem) : function(map_functions[problem
     parameters[i] = some[(drawn + 3 * i) % std::size(some)];
 }
 
-// Puts numbers into the inputs for which functions have rules: of two inputs every pair, and exponents with exact cases, alone and
-// next to others.
+// Puts numbers into the inputs for which functions have rules: of two inputs every pair, and exponents with exact
+// cases, alone and next to others.
 template <class T>
 void MapValues<T>::add_edges(std::size_t drawn) {
   using A = Number<T>;

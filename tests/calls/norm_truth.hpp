@@ -1,5 +1,5 @@
-// What rms_norm, layer_norm and their gradients should give: the exact numbers of a row, the bounds of rapt.h, whose letters
-// the names here are, and its special values.
+// What rms_norm, layer_norm and their gradients should give: the exact numbers of a row, the bounds of rapt.h, whose
+// letters the names here are, and its special values.
 #pragma once
 
 #include <cmath>

@@ -77,8 +77,8 @@ constexpr rapt_type type_of(Element element) {
   return types[static_cast<std::size_t>(element)];
 }
 
-// `both` is read, and then written. `scratch` may be written, and is no result. `aside` is read before the call, to make
-// another array.
+// `both` is read, and then written. `scratch` may be written, and is no result. `aside` is read before the call, to
+// make another array.
 enum class Role { input, output, both, scratch, aside };
 
 // The dimensions of an array, outermost first. A matrix has the last two, a vector the last one.

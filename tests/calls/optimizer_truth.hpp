@@ -1,6 +1,6 @@
-// What adamw_step, sgd_step and random should give. The steps are PyTorch's, operation by operation: a sum, product, quotient
-// or root of floats is computed in double and rounded, which is the correctly rounded f32 (Figueroa, 1995). Random123's
-// known answers are in optimizer_test.cpp.
+// What adamw_step, sgd_step and random should give. The steps are PyTorch's, operation by operation: a sum, product,
+// quotient or root of floats is computed in double and rounded, which is the correctly rounded f32 (Figueroa, 1995).
+// Random123's known answers are in optimizer_test.cpp.
 #pragma once
 
 #include <bit>

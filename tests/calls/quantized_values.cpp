@@ -56,8 +56,8 @@ std::vector<float> make_numbers(const Problem &problem, Random &random, std::siz
   return numbers;
 }
 
-// Draws the bytes of all blocks, of which the halves that scale are finite, and finds what they mean. Of `largest`, every
-// code is the largest one.
+// Draws the bytes of all blocks, of which the halves that scale are finite, and finds what they mean. Of `largest`,
+// every code is the largest one.
 void make_blocks(const Problem &problem, Random &random, QuantizedNumbers &made) {
   const QuantizedProblem &shape = problem.as<QuantizedProblem>();
   const oracle::FileType type = file_type_of(shape.weights);

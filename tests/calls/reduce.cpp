@@ -106,7 +106,8 @@ class ReduceCall final : public Call {
     return out;
   }
 
-  // A stride of a dimension longer than 1 is given if another is. None is negative, but for RAPT_REPEAT, which only x takes.
+  // A stride of a dimension longer than 1 is given if another is. None is negative, but for RAPT_REPEAT, which only x
+  // takes.
   void add_strides(Limits &limits) {
     for (std::size_t d = first_; d < 4; ++d) {
       if (of_.sizes()[d] <= 1) continue;

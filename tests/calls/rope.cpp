@@ -167,7 +167,8 @@ class RopeCall final : public Call {
   Statuses strides_of_tokens() const {
     return tokens_ <= 1 ? only(RAPT_BAD_X_STRIDES) | only(RAPT_BAD_Y_STRIDES) : only(RAPT_BAD_Y_STRIDES);
   }
-  // A stride of a dimension longer than 1 is given if another is. None is negative, but for RAPT_REPEAT, which only x takes.
+  // A stride of a dimension longer than 1 is given if another is. None is negative, but for RAPT_REPEAT, which only x
+  // takes.
   void add_strides(Limits &limits, const char *name, rapt_strides &strides, rapt_status bad) {
     const auto cols = static_cast<std::ptrdiff_t>(shape_.cols);
     const std::size_t counts[] = {shape_.batch, shape_.heads, tokens_};

@@ -1,5 +1,5 @@
-// What gradients of 16 bits should be: the results of f32 with the widened elements, rounded once. f32's own results are
-// judged elsewhere, so that what is left is a comparison of bits.
+// What gradients of 16 bits should be: the results of f32 with the widened elements, rounded once. f32's own results
+// are judged elsewhere, so that what is left is a comparison of bits.
 #pragma once
 
 #include <vector>

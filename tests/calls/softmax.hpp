@@ -19,7 +19,8 @@ template <class T>
 std::unique_ptr<Call> make_softmax_backward(RowGradient function, const Problem &problem,
                                             const Layout &layout);
 
-// Makes numbers like those of log_softmax of the probabilities that a problem has: finite ones are 0 to -16, and +inf is -inf.
+// Makes numbers like those of log_softmax of the probabilities that a problem has: finite ones are 0 to -16, and +inf
+// is -inf.
 template <class T>
 std::vector<T> like_logarithms(std::vector<T> y) {
   for (T &element : y)

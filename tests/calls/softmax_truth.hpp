@@ -1,4 +1,5 @@
-// What softmax, log_softmax, logsumexp and softmax_backward should give: the exact numbers, and the special values of rapt.h.
+// What softmax, log_softmax, logsumexp and softmax_backward should give: the exact numbers, and the special values of
+// rapt.h.
 #pragma once
 
 #include <optional>
@@ -140,7 +141,8 @@ inline bool scores_are_moderate(const Problem &problem) {
 
 // Calls judge_row(row, bits of the row's results, rounding error of a score, worst) for each regular row.
 //
-// Excluded elements are `excluded` in every row, and rows of -inf too, where the options say so. A log-sum-exp has none.
+// Excluded elements are `excluded` in every row, and rows of -inf too, where the options say so. A log-sum-exp has
+// none.
 template <class T, class JudgeRow>
 Judgement judge_rows(const Problem &problem, Bits bits, std::size_t width, std::optional<Real> excluded,
                      double bound, JudgeRow &&judge_row) {

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# Programs of other projects that use rapt: installed, as a part of their build, and under flags that would change its results.
-# It also checks the messages of a configuration that lacks something.
+# Programs of other projects that use rapt: installed, as a part of their build, and under flags that would change its
+# results. It also checks the messages of a configuration that lacks something.
 #
 # run.sh [--full] SOURCE_DIR WORK_DIR CMAKE GENERATOR CC CXX [STATIC_BUILD]
-# STATIC_BUILD is a finished build of librapt.a by the same compilers, which is installed as it is. --full: instead of all
-# this, the hostile flags one by one, and in combinations. The builds in WORK_DIR are kept for a
-# second run.
+# STATIC_BUILD is a finished build of librapt.a by the same compilers, which is installed as it is. --full: instead of
+# all this, the hostile flags one by one, and in combinations. The builds in WORK_DIR are kept for a second run.
 set -euo pipefail
 
 full=false
@@ -154,7 +153,8 @@ test_installed() {
   test_pkg_config "$kind" "$prefix/lib"
 }
 
-# test_pkg_config KIND LIBDIR: the README's command line, which links an archive as well as a shared library, with and without
+# test_pkg_config KIND LIBDIR: the README's command line, which links an archive as well as a shared library, with and
+# without
 # --static.
 test_pkg_config() {
   local kind=$1 libdir=$2 folder=$work_dir/$1-pkg_config line libs levels listed
@@ -182,8 +182,8 @@ test_pkg_config() {
   if [[ $kind =~ ^(shared|absolute)$ && $(pkg-config --libs rapt) == *-lm* ]]; then fail "pkg-config: a user of librapt.so does not need libm"; fi
 }
 
-# Installs in one place and moves the tree to another: nothing in an installed tree may name the first place. The tree is
-# replaced only if it has changed, so that its users need not be built again.
+# Installs in one place and moves the tree to another: nothing in an installed tree may name the first place. The tree
+# is replaced only if it has changed, so that its users need not be built again.
 install_moved() { # BUILD KIND
   local staging=$work_dir/$2-staging prefix=$work_dir/$2-prefix
   rm -rf "$staging"
@@ -217,9 +217,9 @@ else
   echo "skipped: lld: there is no ld.lld"
 fi
 
-# Only rapt is built, so that there is no rapt-validate to install. With -ffast-math on its link line a shared library would
-# flush subnormals to zero in every process that loads it. Here the compiler keeps the levels apart, as it does where GNU ld is
-# missing.
+# Only rapt is built, so that there is no rapt-validate to install. With -ffast-math on its link line a shared library
+# would flush subnormals to zero in every process that loads it. Here the compiler keeps the levels apart, as it does
+# where GNU ld is missing.
 configure "$source_dir" "$work_dir/shared" -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTALL_LIBDIR=lib -DRAPT_LEVELS=scalar \
   -DRAPT_CLOSE=compiler \
   "-DCMAKE_C_FLAGS=-Ofast -ffast-math" "-DCMAKE_CXX_FLAGS=-Ofast -ffast-math"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# build.sh FILE.so: compiles the emulator if FILE.so is older than its sources. It is never instrumented, and uses nothing of
-# rapt.
+# build.sh FILE.so: compiles the emulator if FILE.so is older than its sources. It is never instrumented, and uses
+# nothing of rapt.
 set -e
 here=$(dirname "$0")
 if [ -f "$1" ] && [ -z "$(find "$here" -maxdepth 1 -name '*.[ch]pp' -newer "$1")" ]; then exit 0; fi

@@ -1,6 +1,6 @@
 #!/bin/sh
-# qemu.sh CPU [OPTION...] PROGRAM [ARGUMENT...]: qemu-x86_64 -cpu CPU, with the fma of qemu_fma.cpp where this CPU has FMA.
-# RAPT_EMULATOR names a file next to which the library is compiled.
+# qemu.sh CPU [OPTION...] PROGRAM [ARGUMENT...]: qemu-x86_64 -cpu CPU, with the fma of qemu_fma.cpp where this CPU has
+# FMA. RAPT_EMULATOR names a file next to which the library is compiled.
 here=$(dirname "$(realpath "$0")")
 if [ "$(uname -m)" = x86_64 ] && grep -qw fma /proc/cpuinfo; then
   library=$(dirname "$(realpath -m "${RAPT_EMULATOR:-$here/../../build/emulator.so}")")/qemu_fma.so

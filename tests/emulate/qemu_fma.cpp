@@ -1,7 +1,8 @@
 // fma and fmaf for a QEMU that emulates AVX2 on this CPU; qemu.sh loads them.
 //
-// QEMU's generated code leaves dirty upper halves in ymm registers, and calls fmaf for each lane of a guest's FMA. On Sapphire
-// Rapids QEMU's legacy SSE code then pays for two transitions a lane: softmax's validation took 50 s instead of 7.
+// QEMU's generated code leaves dirty upper halves in ymm registers, and calls fmaf for each lane of a guest's FMA. On
+// Sapphire Rapids QEMU's legacy SSE code then pays for two transitions a lane: softmax's validation took 50 s instead
+// of 7.
 #include <immintrin.h>
 
 extern "C" float fmaf(float a, float b, float c) {

@@ -11,8 +11,8 @@
 #   --require   the program must multiply tiles by the emulator, or the exit status is 3
 #   --qemu      under qemu-x86_64 with this CPU, whose CPUID and XCR0 show the emulated features without faulting
 #
-# RAPT_EMULATOR names the compiled library, which is brought up to date first. The exit status is the program's, or 77 if this
-# machine cannot present the features.
+# RAPT_EMULATOR names the compiled library, which is brought up to date first. The exit status is the program's, or 77
+# if this machine cannot present the features.
 here=$(dirname "$0")
 library=$(realpath -m "${RAPT_EMULATOR:-$here/../../build/emulator.so}")
 flag='' model='' features='' cpu='' refused='' required=''
@@ -39,7 +39,8 @@ fi
 "$here/build.sh" "$library" || exit 2
 export RAPT_CPU_MODEL="$model" RAPT_EMULATE="$features" RAPT_REFUSE_TILES="$refused" RAPT_REQUIRE_TILES="$required"
 if [ -z "$cpu" ]; then
-  # The addresses are needed if cpuid cannot fault. /proc/cpuinfo may promise that it can, and a container may forbid it.
+  # The addresses are needed if cpuid cannot fault. /proc/cpuinfo may promise that it can, and a container may forbid
+  # it.
   if ! RAPT_CPU_MODEL=haswell RAPT_REQUIRE_TILES='' LD_PRELOAD="$library" env true 2>/dev/null && command -v objdump >/dev/null; then
     RAPT_CPUID_AT=$(objdump -d --no-show-raw-insn "$1" | sed -n 's/^ *\([0-9a-f]*\):\tcpuid *$/\1/p' | paste -sd ,)
     export RAPT_CPUID_AT

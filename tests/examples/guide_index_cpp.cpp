@@ -1,4 +1,5 @@
-// Tests the C++ of the manual's first page: queries, keys and values are equal, so that every token's output is its value.
+// Tests the C++ of the manual's first page: queries, keys and values are equal, so that every token's output is its
+// value.
 #include <rapt/rapt.hpp>
 #include <vector>
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Runs the commands of the `sh` blocks of README.md and the manual, each once, in a copy of the checkout. Those of the README's
-# section on installing come first: other commands need them. Every line is run, or named here with
-# the reason why not; a line that is neither fails, and so does a name here that they have no more.
+# Runs the commands of the `sh` blocks of README.md and the manual, each once, in a copy of the checkout. Those of the
+# README's section on installing come first: other commands need them. Every line is run, or named here with the reason
+# why not; a line that is neither fails, and so does a name here that they have no more.
 #
-# readme_commands.sh [--full] SOURCE_DIR WORK_DIR VALIDATE_DIR DECODER: the library has only the scalar level, which is installed in
-# WORK_DIR instead of /usr/local. VALIDATE_DIR holds a rapt-validate of all levels, and DECODER is the decoder of all levels. --full: what takes minutes, with all levels.
+# readme_commands.sh [--full] SOURCE_DIR WORK_DIR VALIDATE_DIR DECODER: the library has only the scalar level, which is
+# installed in WORK_DIR instead of /usr/local. VALIDATE_DIR holds a rapt-validate of all levels, and DECODER is the
+# decoder of all levels. --full: what takes minutes, with all levels.
 set -euo pipefail
 full=false
 if [[ $1 == --full ]]; then

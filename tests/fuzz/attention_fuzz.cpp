@@ -59,10 +59,10 @@ class ForwardFuzz : AttentionFuzz<T> {
   using typename Base::Size;
 
  public:
-  // With mixed_types, the base-3 digits of `draw` are the types of q, of k and v, and of out. From 27 on, keys and values
-  // are dequantized. With
-  // int8_or_bf16 and `draw` below 18, keys and values are int8, and the digits are the types of q and out.
-  // int8 has a scale per token, or per group if `draw` is at least 9. From 18 on, arithmetic is in bf16.
+  // With mixed_types, the base-3 digits of `draw` are the types of q, of k and v, and of out. From 27 on, keys and
+  // values are dequantized. With int8_or_bf16 and `draw` below 18, keys and values are int8, and the digits are the
+  // types of q and out. int8 has a scale per token, or per group if `draw` is at least 9. From 18 on, arithmetic is in
+  // bf16.
   explicit ForwardFuzz(FuzzInput &input, Kind kind = Kind::plain, unsigned draw = 0) : Base(input) {
     if (kind == Kind::plain) return;
     q_type_ = types_of_f32[draw % 3];

@@ -1,6 +1,6 @@
-// Fuzzes every kernel that tests/calls describes: any problem, its arrays next to guard pages or over each other, and an
-// argument past its limit. Every level must return the status that rapt.h names, write nothing else, and have the bits of
-// the scalar level.
+// Fuzzes every kernel that tests/calls describes: any problem, its arrays next to guard pages or over each other, and
+// an argument past its limit. Every level must return the status that rapt.h names, write nothing else, and have the
+// bits of the scalar level.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +15,8 @@ using namespace rapt::test;
 
 namespace {
 
-// What runs, for the report. Only a report makes a std::string: the C++ library is not compiled for the memory sanitizer.
+// What runs, for the report. Only a report makes a std::string: the C++ library is not compiled for the memory
+// sanitizer.
 struct Running {
   const KernelCase *kernel;
   const Case *drawn;
@@ -34,8 +35,8 @@ struct Running {
   std::abort();
 }
 
-// Puts all arrays into one block, in place of each other, back to back, between the other's rows, or anywhere. Arrays whose
-// elements the call looks at are at its beginning, where only outputs meet them.
+// Puts all arrays into one block, in place of each other, back to back, between the other's rows, or anywhere. Arrays
+// whose elements the call looks at are at its beginning, where only outputs meet them.
 void draw_places(Random &random, Call &call) {
   const auto room_of = [](const Operand &operand) { return (operand.extent() + 15) / 8 * 8; };
   std::size_t room = 0, apart = 0;

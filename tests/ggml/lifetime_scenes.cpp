@@ -106,8 +106,8 @@ Verdict loaded_twice(const std::string &plugin) {
   return {devices == 1 ? "" : std::to_string(devices) + " devices", ""};
 }
 
-// A cache that memory does not hold is refused, and the next context works. The limit spares the machine: it would hand out
-// more memory than it has.
+// A cache that memory does not hold is refused, and the next context works. The limit spares the machine: it would hand
+// out more memory than it has.
 Verdict too_large(const std::string &path) {
   const Model model = load_model(path);
   if (!model) return {"the model does not load", ""};

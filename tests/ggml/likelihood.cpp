@@ -1,4 +1,5 @@
-// The mean negative log-likelihood of a text's tokens: the plugin beside ggml-cpu. The script `likelihood` builds and starts it.
+// The mean negative log-likelihood of a text's tokens: the plugin beside ggml-cpu. The script `likelihood` builds and
+// starts it.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,5 @@
-// An unmodified llama.cpp as the host of one CPU build of ggml, and of the plugin or not: models, contexts, and their bits.
+// An unmodified llama.cpp as the host of one CPU build of ggml, and of the plugin or not: models, contexts, and their
+// bits.
 #pragma once
 
 #include <llama.h>
@@ -20,8 +21,8 @@ struct Outcome {
   std::string text;  // what it wrote to its descriptor, and the last lines of stderr if it did not finish
 };
 
-// Runs `body` in a child process, so that an abort inside a library is a failure of one scene, and that every scene loads its
-// own backends. What it prints to `out` comes back as text. The parent must have loaded no backend.
+// Runs `body` in a child process, so that an abort inside a library is a failure of one scene, and that every scene
+// loads its own backends. What it prints to `out` comes back as text. The parent must have loaded no backend.
 Outcome in_child(const std::function<bool(std::FILE *out)> &body);
 
 // ---- backends
@@ -74,7 +75,8 @@ struct Entry {
   llama_pos position;
   llama_seq_id sequence;
 };
-// llama_decode, or llama_encode for a model without a cache. Outputs for every entry, or for the last one of each sequence.
+// llama_decode, or llama_encode for a model without a cache. Outputs for every entry, or for the last one of each
+// sequence.
 int evaluate(llama_context *context, std::span<const Entry> batch, bool last_only = false);
 bool is_last(std::span<const Entry> batch, std::size_t entry);  // of its sequence
 

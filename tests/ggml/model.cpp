@@ -66,8 +66,8 @@ struct Type {
   F16Field scale, minimum;
 };
 
-// Blocks are random bytes, so that every code and every inner scale occurs. Only the f16 fields are chosen: weights of about
-// unit size. The minimum is about half of the largest product, so that weights of both signs occur.
+// Blocks are random bytes, so that every code and every inner scale occurs. Only the f16 fields are chosen: weights of
+// about unit size. The minimum is about half of the largest product, so that weights of both signs occur.
 constexpr F16Field none = {-1, 0, 0};
 constexpr Type types[] = {
     {"F32", 0, 0, 1, 4, none, none},
@@ -99,9 +99,9 @@ const Type &type_named(std::string_view name) {
 
 // ---- architectures
 
-// Dimensions in lists of tensors: E width, Q all heads of queries, K all heads of keys, D one head, H heads of queries, G heads
-// of keys, F the middle of the feed-forward part, V vocabulary, X experts, C context, numbers, and sums of them such as Q+K+K.
-// `name:E,Q` has Q rows of E columns. `name:E,Q^2` has weights 2^2 times as large as 1 / sqrt(E).
+// Dimensions in lists of tensors: E width, Q all heads of queries, K all heads of keys, D one head, H heads of queries,
+// G heads of keys, F the middle of the feed-forward part, V vocabulary, X experts, C context, numbers, and sums of them
+// such as Q+K+K. `name:E,Q` has Q rows of E columns. `name:E,Q^2` has weights 2^2 times as large as 1 / sqrt(E).
 struct Architecture {
   std::string model, name;  // ours, and GGUF's
   int layers;
@@ -396,8 +396,8 @@ void put_text(Bytes &out, std::string_view s) {
   out.insert(out.end(), s.begin(), s.end());
 }
 
-// A value as in the table: its type's letter, then the value. Every decimal fraction there is exact in binary but epsilons,
-// which strtof rounds to nearest.
+// A value as in the table: its type's letter, then the value. Every decimal fraction there is exact in binary but
+// epsilons, which strtof rounds to nearest.
 void put_key(Bytes &out, const std::string &key, std::string_view value) {
   put_text(out, key);
   const std::string rest(value.substr(1));

@@ -26,8 +26,8 @@ struct Damage {
 struct Shape {
   std::uint64_t width = 256, heads = 4, key_heads = 2, head = 64, middle = 512, vocabulary = 512;
   int layers = 0;  // 0: the model's own number
-  // Types as llama.cpp's own quantizer mixes them: the output of Q4_0, Q4_1 and Q4_K in Q6_K, and of Q4_K half of the values'
-  // and last feed-forward weights too.
+  // Types as llama.cpp's own quantizer mixes them: the output of Q4_0, Q4_1 and Q4_K in Q6_K, and of Q4_K half of the
+  // values' and last feed-forward weights too.
   bool mixed = false;
 };
 

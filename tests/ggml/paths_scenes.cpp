@@ -1,5 +1,5 @@
-// What the plugin computes in more ways than one, or refuses: packed and plain weights, fused and single ops, weights in i8 and
-// f32 arithmetic, adapters, and layers that somebody else would compute.
+// What the plugin computes in more ways than one, or refuses: packed and plain weights, fused and single ops, weights
+// in i8 and f32 arithmetic, adapters, and layers that somebody else would compute.
 #include <ggml-backend.h>
 #include <ggml.h>
 #include <gguf.h>

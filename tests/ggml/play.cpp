@@ -19,8 +19,9 @@ llama_token token_at(char sequence, std::size_t position, bool draft, int vocabu
 
 int vocabulary(const llama_model *model) { return llama_vocab_n_tokens(llama_model_get_vocab(model)); }
 
-// In several batches where there is a sliding window: for a batch of several physical ones, llama.cpp 0.4.0 and 0.5.0 free cells
-// of the window that the first of them still needs (llama_kv_cache::prepare restores only the cells that it filled).
+// In several batches where there is a sliding window: for a batch of several physical ones, llama.cpp 0.4.0 and 0.5.0
+// free cells of the window that the first of them still needs (llama_kv_cache::prepare restores only the cells that it
+// filled).
 int evaluate_in_parts(llama_context *context, const Settings &settings, std::span<const Entry> entries,
                       const std::function<void(std::size_t, std::span<const float>)> &use) {
   const bool window = llama_model_n_swa(llama_get_model(context)) > 0;

@@ -22,7 +22,8 @@ struct Difference {  // between two lists of logits
   std::string text() const;
 };
 
-// A sequence is a letter. Its tokens are given by its letter and their position, not by the logits: a difference stays local.
+// A sequence is a letter. Its tokens are given by its letter and their position, not by the logits: a difference stays
+// local.
 class Play {
  public:
   Play(llama_model *model, const Settings &settings);
@@ -48,7 +49,8 @@ class Play {
                llama_state_seq_flags flags = 0);
   // Back to when `window` was saved by LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY, as llama-server's checkpoints do.
   void return_to(char sequence, const std::vector<std::uint8_t> &window, const Tokens &tokens);
-  // From now on a batch or a state for which there is no room is no error. make_room() then removes the longest sequence.
+  // From now on a batch or a state for which there is no room is no error. make_room() then removes the longest
+  // sequence.
   void may_be_full() { may_be_full_ = true; }
   bool make_room();
   // Continues in a new context, with the state of this one.

@@ -1,5 +1,5 @@
-// One prompt, answered by every CPU build of ggml that this machine runs, and by the plugin at every level: the hash of all
-// logits, and the text. The script `table` builds and starts it.
+// One prompt, answered by every CPU build of ggml that this machine runs, and by the plugin at every level: the hash of
+// all logits, and the text. The script `table` builds and starts it.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

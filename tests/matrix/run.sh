@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# CPU models × builds. On each model the right level must be chosen, every usable level must have the published hashes, and no
-# instruction may be illegal.
+# CPU models × builds. On each model the right level must be chosen, every usable level must have the published hashes,
+# and no instruction may be illegal.
 #
 #   run.sh WORK_FOLDER NAME=BUILD_FOLDER...
 #
 # x86 models run under qemu-x86_64 (up to AVX2, which qemu executes) and natively behind a trapping cpuid (AVX-512's
 # subsets, where this CPU has them; ../emulate executes AMX, VNNI and bf16 where it does not). Arm models run under
 # qemu-aarch64, of builds whose name begins with "arm64".
-# rapt-validate --quick runs every kernel on this CPU, unless the build's own tests do, on Sapphire Rapids, and on the Arm model
-# that has all levels. Alder Lake runs those of bytes, which AVX-VNNI has for itself. The others run some kernels: these models
-# choose among the same code, and ../audit knows its instructions.
-# WORK_FOLDER/levels gets a line "native LEVEL" or "emulated LEVEL" for each level that passed on a model. The last line reads
-# "N passed, N failed, N skipped".
+# rapt-validate --quick runs every kernel on this CPU, unless the build's own tests do, on Sapphire Rapids, and on the
+# Arm model that has all levels. Alder Lake runs those of bytes, which AVX-VNNI has for itself. The others run some
+# kernels: these models choose among the same code, and ../audit knows its instructions.
+# WORK_FOLDER/levels gets a line "native LEVEL" or "emulated LEVEL" for each level that passed on a model. The last line
+# reads "N passed, N failed, N skipped".
 set -euo pipefail
 
 here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
@@ -34,8 +34,8 @@ skip() {
   skipped=$((skipped + 1))
 }
 
-# run_model MODEL NAME=BUILD FLAGS KERNELS LAUNCHER...: in the background, its outcome into a file. FLAGS are the compiler's
-# for the model: dispatch must choose the best level that they allow. KERNELS: all, bytes or some.
+# run_model MODEL NAME=BUILD FLAGS KERNELS LAUNCHER...: in the background, its outcome into a file. FLAGS are the
+# compiler's for the model: dispatch must choose the best level that they allow. KERNELS: all, bytes or some.
 count=0
 run_model() {
   local model=$1 build=${2%%=*} folder=${2#*=} kernels=$4 best flags

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# ranks_test.sh MPIEXEC PROGRAM: 1 to 4 ranks print the same bits, with ragged shards, an empty one, and fewer chunks than ranks.
+# ranks_test.sh MPIEXEC PROGRAM: 1 to 4 ranks print the same bits, with ragged shards, an empty one, and fewer chunks
+# than ranks.
 set -euo pipefail
 mpiexec=$1 program=$2
 # Open MPI asks for more slots than a small machine has, and for permission to run as root in a container.

@@ -888,8 +888,8 @@ void AttentionMemory::place_keys() {
   }
 }
 
-// Draws which token of a larger cache each key is, in runs of tokens that follow each other. Its own numbers leave other
-// draws as they are.
+// Draws which token of a larger cache each key is, in runs of tokens that follow each other. Its own numbers leave
+// other draws as they are.
 void AttentionMemory::draw_tokens() {
   Random random(p_.seed * 0x2545f4914f6cdd1du + 7);
   const bool has_place = packed_ || page_size_ != 0 || !kv_first_.empty() || !a_.kv_starts.empty();
@@ -910,8 +910,8 @@ void AttentionMemory::draw_tokens() {
   }
 }
 
-// Makes lists of the keys' tokens, for all queries of a sequence or for some. A key that none of them sees may be -1, and
-// the list may end before it.
+// Makes lists of the keys' tokens, for all queries of a sequence or for some. A key that none of them sees may be -1,
+// and the list may end before it.
 void AttentionMemory::place_lists() {
   if (tokens_.empty() || a_.q_len == 0) return;
   Random random(p_.seed * 0x2545f4914f6cdd1du + 9);

@@ -46,8 +46,8 @@ AttentionEdges::Verdict AttentionEdges::change_counts() {
   return {"counts", RAPT_OK, Judges::counts};
 }
 
-// Draws types that may break a rule: f64 goes only with f64, only keys and values may be int8 or in blocks, int8 only both
-// of them, and bf16 arithmetic needs bf16 queries, keys and values.
+// Draws types that may break a rule: f64 goes only with f64, only keys and values may be int8 or in blocks, int8 only
+// both of them, and bf16 arithmetic needs bf16 queries, keys and values.
 AttentionEdges::Verdict AttentionEdges::change_types() {
   o_ = RAPT_ATTENTION_OPTIONS_INIT;
   o_.q_len = o_.kv_len = 4;

@@ -1,5 +1,5 @@
-// What blocks of weights in files mean: the integer, scale and offset of one element, written from the layouts alone and
-// in the simplest way. The code under test has tables of bits, or splits whole blocks with masks.
+// What blocks of weights in files mean: the integer, scale and offset of one element, written from the layouts alone
+// and in the simplest way. The code under test has tables of bits, or splits whole blocks with masks.
 #pragma once
 
 #include <cmath>

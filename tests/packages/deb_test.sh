@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# deb_test.sh BUILD_DIR [CMAKE_ARGUMENT...]: makes the Debian packages; lintian has nothing to say; installed, a program of pkg-config
-# and one of CMake run on them, and rapt-validate; removed, they leave nothing. Then the shared library is installed without a
-# package, as the manual says, ldconfig included.
+# deb_test.sh BUILD_DIR [CMAKE_ARGUMENT...]: makes the Debian packages; lintian has nothing to say; installed, a program
+# of pkg-config and one of CMake run on them, and rapt-validate; removed, they leave nothing. Then the shared library is
+# installed without a package, as the manual says, ldconfig included.
 set -euo pipefail
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$(mkdir -p "$1" && cd "$1" && pwd)

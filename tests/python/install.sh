@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# install.sh SDIST WORK_DIR: the ways to build and install that run.sh leaves out. Two builds at once are as good as one; a deleted
-# module is gone from the next wheel; a wheel without its library is an error; CMAKE_ARGS are not remembered; pip's settings choose
-# the levels, and nothing else does; cmake/wheel takes nothing of its caller; an editable install runs, and is editable. All is
-# built at the scalar level.
+# install.sh SDIST WORK_DIR: the ways to build and install that run.sh leaves out. Two builds at once are as good as
+# one; a deleted module is gone from the next wheel; a wheel without its library is an error; CMAKE_ARGS are not
+# remembered; pip's settings choose the levels, and nothing else does; cmake/wheel takes nothing of its caller; an
+# editable install runs, and is editable. All is built at the scalar level.
 set -euo pipefail
 archive=$1 work_dir=$2
 tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,7 +26,8 @@ build_wheel() {
   (cd "$tree" && CMAKE_ARGS="$quick ${2-}" "$python" -m pip wheel . --no-build-isolation --no-deps --no-cache-dir \
     -w "$work_dir/$1") >"$work_dir/$1.log" 2>&1
 }
-# record_of NAME: the wheel's files with their hashes. A pipe into grep -q would end sort by a signal at times, which pipefail reports.
+# record_of NAME: the wheel's files with their hashes. A pipe into grep -q would end sort by a signal at times, which
+# pipefail reports.
 record_of() {
   "$python" -c "
 import sys, zipfile

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# run.sh [--full] WORK_DIR [CMAKE_ARGUMENTS]: makes a source distribution, builds the wheel from it alone, installs it into a fresh
-# virtual environment, and runs tests of Python against it: those that see the package, or all of them by --full. (source.sh runs
-# all over the sources.) install.sh has the other ways to install.
+# run.sh [--full] WORK_DIR [CMAKE_ARGUMENTS]: makes a source distribution, builds the wheel from it alone, installs it
+# into a fresh virtual environment, and runs tests of Python against it: those that see the package, or all of them by
+# --full. (source.sh runs all over the sources.) install.sh has the other ways to install.
 set -euo pipefail
 tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 files=(test_attention.py test_command.py test_library.py test_linear.py test_messages.py test_readme.py test_torch.py

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# source.sh LIBRARY [PYTEST_ARGUMENT...]: the tests of Python over the package's sources and a shared library, in seconds.
+# source.sh LIBRARY [PYTEST_ARGUMENT...]: the tests of Python over the package's sources and a shared library, in
+# seconds.
 set -euo pipefail
 tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export RAPT_LIBRARY=$1 PYTHONPATH=$tests/../../src/python PYTHONDONTWRITEBYTECODE=1

@@ -162,7 +162,8 @@ def test_normal_numbers(dtype: Any, on_each_level: OnEachLevel) -> None:
     for offset, length in ((0, 5), (1, 1), (511, 4), (513, 1022), (count - 3, 3)):
         part = rapt.random_normal(length, seed=seed, stream=stream, offset=offset, dtype=dtype)
         assert np.array_equal(part, z[offset : offset + length])
-    # The chances of such deviations are below 1e-5: moments, and how many numbers lie between eighths of the distribution.
+    # The chances of such deviations are below 1e-5: moments, and how many numbers lie between eighths of the
+    # distribution.
     z = z.astype(np.float64)
     for power, moment, deviation in ((1, 0, 1), (2, 1, 2**0.5), (3, 0, 15**0.5), (4, 3, 96**0.5)):
         assert abs(np.mean(z**power) - moment) < 4.5 * deviation / count**0.5

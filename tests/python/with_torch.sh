@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # with_torch.sh LIBRARY FOLDER [PYTEST_ARGUMENT...]: the tests of rapt.torch.enable(), which needs a newer PyTorch than
-# Debian's. A virtual environment in FOLDER has the pinned build for CPUs, from PyTorch's own index. It stays for the next run.
+# Debian's. A virtual environment in FOLDER has the pinned build for CPUs, from PyTorch's own index. It stays for the
+# next run.
 set -euo pipefail
 version=2.13.0 transformers=5.24.0
 tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -25,9 +25,9 @@ struct BlockRows {
   const std::uint8_t *row(std::size_t r) const { return bytes.data() + r * row_bytes; }
 };
 
-// Encodes rows of `dim` numbers, and replaces the numbers by what the blocks mean. Q8_0 has the numbers, rounded. Other types
-// have any codes, and scales that give numbers of about the same size. A block with a number that is not finite has such
-// a scale. Floats are rounded.
+// Encodes rows of `dim` numbers, and replaces the numbers by what the blocks mean. Q8_0 has the numbers, rounded. Other
+// types have any codes, and scales that give numbers of about the same size. A block with a number that is not finite
+// has such a scale. Floats are rounded.
 BlockRows encode_rows(std::vector<float> &numbers, std::size_t dim, rapt_type type, std::uint64_t seed);
 
 struct AttentionInBlocks {
@@ -35,8 +35,8 @@ struct AttentionInBlocks {
   BlockRows k, v;
 };
 
-// Encodes the keys and values of `a`, whose dimensions are multiples of 32. The seed chooses their types, one of which may be
-// a float's.
+// Encodes the keys and values of `a`, whose dimensions are multiples of 32. The seed chooses their types, one of which
+// may be a float's.
 AttentionInBlocks in_blocks(oracle::Attention<float> a, std::uint64_t seed);
 
 // Returns what make_attention<InBlocks>() returns, with its blocks.

@@ -392,8 +392,8 @@ class AttentionRun : protected TaskCalls {
         }
       }
     }
-    // Keys that no query sees may have no token in the list. All that a mask of all queries excludes have none, so that the
-    // call needs no mask.
+    // Keys that no query sees may have no token in the list. All that a mask of all queries excludes have none, so that
+    // the call needs no mask.
     lists_exclude_ = !a_.mask.empty() && a_.mask_repeats.head && a_.mask_repeats.token;
     std::vector<std::int32_t> entries = token_of_;
     for (std::size_t b = 0; b < a_.batch; ++b) {

@@ -8,7 +8,8 @@
 //   Header::run_tasks(tasks, runs, threads, visit)   visit(first, last, workspace) for each run, one after the other
 //   Header::check_memory()                        after a call
 //
-// A call has the functions attention, attention_backward, linear, linear_experts and linear_batch, with the arguments of rapt.h.
+// A call has the functions attention, attention_backward, linear, linear_experts and linear_batch, with the arguments
+// of rapt.h.
 #pragma once
 
 #include <doctest/doctest.h>

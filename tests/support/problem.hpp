@@ -169,8 +169,8 @@ struct LinearProblem : RowsProblem {
   bool operator==(const LinearProblem &) const = default;
 };
 
-// Names the weights of a linear layer with quantized weights: integers, blocks of a file, which are always packed, or numbers
-// of 8 bits, which only f32 arithmetic has. Types are added at the end, so that drawn cases stay as they are.
+// Names the weights of a linear layer with quantized weights: integers, blocks of a file, which are always packed, or
+// numbers of 8 bits, which only f32 arithmetic has. Types are added at the end, so that drawn cases stay as they are.
 enum class WeightType {
   i8,
   i4,
@@ -279,8 +279,8 @@ struct ReduceProblem : RowsProblem {
   bool operator==(const ReduceProblem &) const = default;
 };
 
-// Rows are the batch, and columns the innermost dimension. Lists of dimensions are decimal digits, outermost first; a 0 among
-// taps, strides and dilations is 1. The scale is not used. Each field needs a row in options.cpp.
+// Rows are the batch, and columns the innermost dimension. Lists of dimensions are decimal digits, outermost first; a 0
+// among taps, strides and dilations is 1. The scale is not used. Each field needs a row in options.cpp.
 struct ConvolutionProblem : RowsProblem {
   std::size_t channels = 1, outputs = 1;  // of a group
   std::size_t groups = 1, depth = 1, height = 1;
@@ -290,8 +290,8 @@ struct ConvolutionProblem : RowsProblem {
   bool operator==(const ConvolutionProblem &) const = default;
 };
 
-// Rows are the tokens of a sequence, and columns those of a state. A scale of 0 means 1/sqrt(key_dim). Each field needs a row
-// in options.cpp.
+// Rows are the tokens of a sequence, and columns those of a state. A scale of 0 means 1/sqrt(key_dim). Each field needs
+// a row in options.cpp.
 struct DeltaProblem : RowsProblem {
   std::size_t key_dim = 8, batch = 1;
   std::size_t heads = 1;    // of those of which there are fewest
@@ -349,8 +349,8 @@ template <>
 inline constexpr auto names_of<Placement> = std::to_array<const char *>({"end", "begin"});
 
 // Lists the ways to split the work of attention, of a linear layer or of rope into calls. A linear layer takes
-// split_keys for task_ranges, and by_sequence for a call of several experts with equal weights. Rope takes task_by_task for one call per head, and
-// query_by_query for one call per token; it takes task_ranges and split_keys for whole.
+// split_keys for task_ranges, and by_sequence for a call of several experts with equal weights. Rope takes task_by_task
+// for one call per head, and query_by_query for one call per token; it takes task_ranges and split_keys for whole.
 enum class Calls {
   whole,
   task_by_task,    // one task per call, the last task first
@@ -391,7 +391,8 @@ enum class MatrixOrder {
 template <>
 inline constexpr auto names_of<MatrixOrder> = std::to_array<const char *>({"rows", "columns", "apart"});
 
-// Describes the layout of a linear layer's matrices. Reductions have x_order, and w_order for the output. Each field needs a row in options.cpp.
+// Describes the layout of a linear layer's matrices. Reductions have x_order, and w_order for the output. Each field
+// needs a row in options.cpp.
 struct LinearLayout {
   MatrixOrder x_order = MatrixOrder::rows, w_order = MatrixOrder::rows;
   bool packed_w = false;

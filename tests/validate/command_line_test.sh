@@ -99,8 +99,8 @@ if [[ $system == Linux ]]; then
 fi
 expect 2 'cannot be written: Is a directory' --quick --json /
 
-# interrupt SIGNAL STATUS: a signal from outside must end the program, blame no kernel and leave no file. The first kernel ends
-# at once, and the second runs for long.
+# interrupt SIGNAL STATUS: a signal from outside must end the program, blame no kernel and leave no file. The first
+# kernel ends at once, and the second runs for long.
 interrupt() {
   "${command[@]}" --full --kernel dot_f32 --kernel attention_f32 --isa scalar --json "$output.json.late" >"$output" 2>&1 &
   local pid=$! got=0

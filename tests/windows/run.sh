@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# run.sh BUILD_DIR [CMAKE_ARGUMENT...]: rapt on x86-64 Windows, built by mingw-w64 and run by Wine. The published hashes hold
-# on every level of this CPU, and so do the tests with the label `windows`. Other projects' programs use the installed
-# static library and the installed DLL.
+# run.sh BUILD_DIR [CMAKE_ARGUMENT...]: rapt on x86-64 Windows, built by mingw-w64 and run by Wine. The published hashes
+# hold on every level of this CPU, and so do the tests with the label `windows`. Other projects' programs use the
+# installed static library and the installed DLL.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source_dir=$(cd "$here/../.." && pwd)

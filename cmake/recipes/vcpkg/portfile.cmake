@@ -1,7 +1,7 @@
 # An overlay port in a checkout: vcpkg install rapt --overlay-ports=cmake/recipes/vcpkg
 #
-# It builds no rapt-validate. The triplet chooses librapt.a or librapt.so. vcpkg only watches the port: after a change of the
-# checkout, run vcpkg remove rapt, and install with --no-binarycaching.
+# It builds no rapt-validate. The triplet chooses librapt.a or librapt.so. vcpkg only watches the port: after a change
+# of the checkout, run vcpkg remove rapt, and install with --no-binarycaching.
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}" OPTIONS -DRAPT_FETCH_XSIMD=OFF -DRAPT_BUILD_VALIDATE=OFF)
 vcpkg_cmake_install()

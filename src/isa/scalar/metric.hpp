@@ -1,4 +1,5 @@
-// Implements the scalar reference of the metrics. A result is that of one pair of vectors, whatever else a call compares.
+// Implements the scalar reference of the metrics. A result is that of one pair of vectors, whatever else a call
+// compares.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Defines what AVX2 and AVX-512 have alike for dot products of bytes. Bytes are widened to 16 bits, and their products are
-// added in pairs.
+// Defines what AVX2 and AVX-512 have alike for dot products of bytes. Bytes are widened to 16 bits, and their products
+// are added in pairs.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Defines what AVX2 and AVX-512 have alike for the codes of quantized weights (kernels/linear/integer_tiles.hpp). Bytes are
-// widened to 16 bits, because sums of pairs of products of bytes overflow 16 bits.
+// Defines what AVX2 and AVX-512 have alike for the codes of quantized weights (kernels/linear/integer_tiles.hpp). Bytes
+// are widened to 16 bits, because sums of pairs of products of bytes overflow 16 bits.
 #pragma once
 
 #include <cstddef>

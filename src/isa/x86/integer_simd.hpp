@@ -1,5 +1,5 @@
-// Defines the integer vectors that AVX2 and AVX-512 have alike for attention over int8. Bytes are widened to 16 bits, and
-// their products are added in pairs.
+// Defines the integer vectors that AVX2 and AVX-512 have alike for attention over int8. Bytes are widened to 16 bits,
+// and their products are added in pairs.
 #pragma once
 
 #include <cstddef>

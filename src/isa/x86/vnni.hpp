@@ -1,5 +1,5 @@
-// Defines what AVX-VNNI and AVX512-VNNI have alike: one instruction multiplies four bytes or two 16-bit integers of each lane,
-// and adds the products.
+// Defines what AVX-VNNI and AVX512-VNNI have alike: one instruction multiplies four bytes or two 16-bit integers of
+// each lane, and adds the products.
 #pragma once
 
 #include <cstddef>

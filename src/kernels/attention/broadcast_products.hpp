@@ -113,9 +113,9 @@ class BroadcastProducts {
  private:
   static std::size_t queries_length(const rapt_attention_options &o) { return o.qk_dim * tile_pitch; }
 
-  // Returns whether to prefetch keys and values, which copies have read already. All tiles of a head use the same ones. So they are in L2
-  // after the first tile if a tile's bias and mask leave room there. Rows at multiples of 2 KB share few sets
-  // of L2, and are evicted.
+  // Returns whether to prefetch keys and values, which copies have read already. All tiles of a head use the same ones.
+  // So they are in L2 after the first tile if a tile's bias and mask leave room there. Rows at multiples of 2 KB share
+  // few sets of L2, and are evicted.
   static bool fetches_for(const AttentionTile &tile, const TileRows<A> &rows) {
     constexpr std::size_t room = std::size_t{1} << 20;
     constexpr std::ptrdiff_t few_sets = 2048 / sizeof(KV);

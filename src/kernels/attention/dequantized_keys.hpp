@@ -1,7 +1,7 @@
 // Turns a vector of keys into numbers, in the layout of packed keys: dimension d of all keys of a block begins at 64 d.
 //
-// Codes of a vector of keys are transposed four at a time, as words, before they become numbers. That takes a quarter of the
-// shuffles that numbers would take.
+// Codes of a vector of keys are transposed four at a time, as words, before they become numbers. That takes a quarter
+// of the shuffles that numbers would take.
 #pragma once
 
 #include <cstddef>
@@ -130,8 +130,8 @@ class PackedNumbers {
   std::uint32_t high_[most_blocks][width];
 };
 
-// Writes the numbers of a vector of keys to `to`. The rows have `dim` numbers in blocks of File. `fetch` is called with the
-// index of each row.
+// Writes the numbers of a vector of keys to `to`. The rows have `dim` numbers in blocks of File. `fetch` is called with
+// the index of each row.
 template <class Codes, class File, class Fetch>
 [[gnu::noinline, gnu::flatten]] void pack_numbers(const std::uint8_t *const *row, std::size_t dim, float *to,
                                                   Fetch fetch) {

@@ -73,8 +73,8 @@ class TileScores {
     });
   }
 
-  // Loads the mask's bits for a vector of rows and the block at `first`, without missing keys. Returns whether one of the
-  // keys [begin, end) is excluded.
+  // Loads the mask's bits for a vector of rows and the block at `first`, without missing keys. Returns whether one of
+  // the keys [begin, end) is excluded.
   bool load_mask(std::size_t r, std::size_t first, std::size_t begin, std::size_t end) {
     if (begin >= end) return false;
     const bool fetches = tile_.kv_len() - first > block;

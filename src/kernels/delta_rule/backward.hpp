@@ -1,5 +1,5 @@
-// Computes the gradients of the delta rule (contract/delta_rule.hpp) for a head: first the states of all tokens, then the
-// gradients token by token, from the last one on.
+// Computes the gradients of the delta rule (contract/delta_rule.hpp) for a head: first the states of all tokens, then
+// the gradients token by token, from the last one on.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The passes of the delta rule's gradients over a block of columns of a state and of its gradient. The end of a token and
-// the beginning of the one before it are one pass: a vector of the gradient is loaded and stored once a token.
+// The passes of the delta rule's gradients over a block of columns of a state and of its gradient. The end of a token
+// and the beginning of the one before it are one pass: a vector of the gradient is loaded and stored once a token.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Provides the linear layers with quantized weights, and the rows that become integers and numbers, for all instruction-set levels.
+// Provides the linear layers with quantized weights, and the rows that become integers and numbers, for all
+// instruction-set levels.
 #pragma once
 
 #include "kernels/linear/linear_in_i8.hpp"

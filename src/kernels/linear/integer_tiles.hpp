@@ -126,8 +126,8 @@ struct IntegerTiles : TileTraits {
   }
 
  protected:
-  // Returns how many units of codes are added up before their sum is widened, at least 1. More than 32 inputs would gain
-  // little, and many groups have no more.
+  // Returns how many units of codes are added up before their sum is widened, at least 1. More than 32 inputs would
+  // gain little, and many groups have no more.
   template <class Weights>
   static constexpr std::size_t units_together() {
     if constexpr (AddsPairs<Quads>) {
@@ -147,8 +147,8 @@ struct IntegerTiles : TileTraits {
             std::size_t vectors>
   RAPT_INNER static void add_units(const std::uint8_t *codes, const typename Quads::X *x,
                                    const std::uint8_t *table, typename Quads::Sums (&sum)[rows][vectors]) {
-    // The codes of `together` vectors fit in the registers next to the sums of a tile. Those of 6 bits have parts on the
-    // way: 2 vectors have 1.07 of the speed with one row on AVX2. 5 and 3 bits gain nothing.
+    // The codes of `together` vectors fit in the registers next to the sums of a tile. Those of 6 bits have parts on
+    // the way: 2 vectors have 1.07 of the speed with one row on AVX2. 5 and 3 bits gain nothing.
     constexpr std::size_t most = AddsPairs<Quads> && Weights::bits == 6 ? 2 : 4;
     constexpr std::size_t together = vectors < most ? vectors : most;
     unroll<vectors / together>([&](auto part) RAPT_INNER {

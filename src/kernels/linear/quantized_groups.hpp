@@ -53,8 +53,8 @@ class QuantizedGroups {
     return {reinterpret_cast<const char *>(weights_.codes(output, input)), (bytes / passes + 63) / 64 * 64};
   }
 
-  // Returns the inputs of whole groups and whole steps whose codes of a block take at most this many bytes, or the inputs of
-  // a group.
+  // Returns the inputs of whole groups and whole steps whose codes of a block take at most this many bytes, or the
+  // inputs of a group.
   std::size_t inputs_in_turn(std::size_t bytes) const {
     const std::size_t inputs = bytes / block * 8 / weights_.bits() / 256 * 256;
     return inputs < fold() ? fold() : inputs;

@@ -86,8 +86,8 @@ constexpr std::size_t tile_vectors(std::size_t chains, std::size_t most = 8) {
 
 // Describes memory that tiles prefetch to L2 while they multiply, a line of every `stride` bytes. Each pass over a
 // group's inputs prefetches the next `bytes`, a few lines with every input whose number is a multiple of `every`.
-// `in_order` says that tiles read weights in the order of memory instead, and prefetch what follows to L1. `to_l1` says that
-// tiles also prefetch the weights of the next inputs from L2.
+// `in_order` says that tiles read weights in the order of memory instead, and prefetch what follows to L1. `to_l1` says
+// that tiles also prefetch the weights of the next inputs from L2.
 struct Prefetch {
   const char *at = nullptr;
   std::size_t bytes = 0, stride = 64;

@@ -139,14 +139,14 @@ struct LinearWays {
   static constexpr bool prefetches(std::size_t rows) {
     return Tiles::prefetches_alone || rows > Tiles::most_rows;
   }
-  // Returns whether tiles of many rows prefetch the weights of the next inputs from L2 to L1. On Sapphire Rapids that gives
-  // 1.03 to 1.05 of the speed, for 2 to 8 inputs ahead. AVX2 gains nothing. To store a block's results while its sums are in
-  // L1 gave nothing more.
+  // Returns whether tiles of many rows prefetch the weights of the next inputs from L2 to L1. On Sapphire Rapids that
+  // gives 1.03 to 1.05 of the speed, for 2 to 8 inputs ahead. AVX2 gains nothing. To store a block's results while its
+  // sums are in L1 gave nothing more.
   static bool prefetches_to_l1() {
     return S::leaves_prefetches_to_cpu && !rapt_prefers_its_prefetcher() && !rapt_reads_in_order();
   }
-  // Returns the bytes from one prefetched line to the next. One line of four is enough where the CPU fetches the rest by
-  // itself. On AVX2, or with more rows, it is slower.
+  // Returns the bytes from one prefetched line to the next. One line of four is enough where the CPU fetches the rest
+  // by itself. On AVX2, or with more rows, it is slower.
   static std::size_t prefetched_every(std::size_t rows) {
     const bool by_cpu = S::leaves_prefetches_to_cpu && rows > 1 && rows <= 4 && rapt_prefers_its_prefetcher();
     return by_cpu ? 256 : 64;
@@ -181,11 +181,12 @@ inline bool takes_row_in_place(const rapt_linear_options &o, std::size_t rows) {
   return rows == 1 && o.x_strides.column == 1;
 }
 
-// NEON's I8MM multiplies one row by USDOT. For more, codes are put in the order of USMMLA (isa/neon_i8mm/matrix_tiles.hpp).
+// NEON's I8MM multiplies one row by USDOT. For more, codes are put in the order of USMMLA
+// (isa/neon_i8mm/matrix_tiles.hpp).
 constexpr bool orders_codes_for_matrices(std::size_t rows) { return rows > 1; }
 
-// Return whether AMX computes a call, if the process may use its tiles. Fewer rows are faster without them: plain weights
-// must be packed for tiles, and codes become bytes in scratch.
+// Return whether AMX computes a call, if the process may use its tiles. Fewer rows are faster without them: plain
+// weights must be packed for tiles, and codes become bytes in scratch.
 inline bool goes_in_tiles_bf16(const rapt_linear_options &o) { return o.rows >= (o.packed_w ? 4 : 8); }
 inline bool goes_in_tiles_i8(const rapt_linear_options &o) { return o.rows >= 32; }
 

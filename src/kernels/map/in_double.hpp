@@ -1,7 +1,7 @@
 // Computes the functions of rapt_map that have a formula in double (contract/map.hpp), on vectors of doubles.
 //
-// A is the type of the elements, and decides which polynomials serve. Functions take arrays of vectors, so that the chains
-// of operations overlap.
+// A is the type of the elements, and decides which polynomials serve. Functions take arrays of vectors, so that the
+// chains of operations overlap.
 #pragma once
 
 #include <cstddef>
@@ -139,8 +139,8 @@ struct InDouble {
       }
     });
   }
-  // Computes logarithms: log(k, f, result) of arrays of k and of m - 1. A branch for all vectors finds those of other than
-  // normal numbers.
+  // Computes logarithms: log(k, f, result) of arrays of k and of m - 1. A branch for all vectors finds those of other
+  // than normal numbers.
   template <std::size_t registers, class Log>
   RAPT_INNER static void logs(const batch (&x)[registers], batch (&result)[registers], Log log) {
     constexpr double smallest = std::numeric_limits<double>::min();

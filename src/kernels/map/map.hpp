@@ -1,7 +1,8 @@
 // Computes the functions of rapt_map over arrays: one loop a function, which maps four vectors a step.
 //
 // The last elements go through a buffer, so that each function exists once: the code of all functions is a twentieth
-// of the library. A step of less than four vectors takes as long as a whole one, since its operations wait for each other.
+// of the library. A step of less than four vectors takes as long as a whole one, since its operations wait for each
+// other.
 #pragma once
 
 #include <cstddef>

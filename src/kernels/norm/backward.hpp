@@ -1,5 +1,5 @@
-// Computes the gradients of rms_norm and layer_norm: the sums of each row again, unless the call has its statistics, and a
-// pass that writes dx and adds to the gradients of weight and bias.
+// Computes the gradients of rms_norm and layer_norm: the sums of each row again, unless the call has its statistics,
+// and a pass that writes dx and adds to the gradients of weight and bias.
 #pragma once
 
 #include <cstddef>

@@ -42,8 +42,8 @@ std::int64_t index_in_row(const rapt::ReduceCall &call, std::ptrdiff_t first, co
   return static_cast<std::int64_t>(best_at);
 }
 
-// Notes i as the index of each column that has not yet one, and whose element is the best one, or NaN. The best element of a
-// column that has one becomes NaN, to which no element is equal. Returns the number of columns with an index.
+// Notes i as the index of each column that has not yet one, and whose element is the best one, or NaN. The best element
+// of a column that has one becomes NaN, to which no element is equal. Returns the number of columns with an index.
 template <class A>
 [[gnu::flatten, gnu::noinline]] std::size_t note_indices(const A *x, std::size_t count, std::size_t i,
                                                          A *best, std::int64_t *index) {

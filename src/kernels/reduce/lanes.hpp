@@ -1,5 +1,5 @@
-// Takes elements into lanes: a vector of them at a time, by any operation. Whoever walks over a tensor calls the functions of
-// a Steps, so that walks are compiled once for all operations.
+// Takes elements into lanes: a vector of them at a time, by any operation. Whoever walks over a tensor calls the
+// functions of a Steps, so that walks are compiled once for all operations.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ template <class A>
 struct Steps {
   A start;
   bool has_shift;
-  // Takes n elements into the lanes of one output. The first belongs to lane 0. Lanes begin anew if the piece begins a stretch.
-  // If it ends one, they are folded by halves, and it returns the result; else they are stored.
+  // Takes n elements into the lanes of one output. The first belongs to lane 0. Lanes begin anew if the piece begins a
+  // stretch. If it ends one, they are folded by halves, and it returns the result; else they are stored.
   A (*take_row)(const A *x, std::size_t n, A shift, A *lane, Piece piece);
   // Takes x[step * g + e] into lane[e], for each e below n, and each g below `groups` in order. shift[e] belongs to e.
   // begin_columns does the same with lanes that begin anew.

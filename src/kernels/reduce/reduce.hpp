@@ -1,5 +1,6 @@
-// Reduces some dimensions of a tensor. A task has up to 64 outputs, which are computed one after the other, or together where
-// their elements lie side by side: then lanes are rows of an array in L1, and a vector has elements of several outputs.
+// Reduces some dimensions of a tensor. A task has up to 64 outputs, which are computed one after the other, or together
+// where their elements lie side by side: then lanes are rows of an array in L1, and a vector has elements of several
+// outputs.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
-// Scans elements in groups of 16 (contract/scan.hpp). A vector has one position of several groups: those of neighbours, or
-// successive groups of one row, which are transposed. So both have the same few additions, and no lane waits for another.
+// Scans elements in groups of 16 (contract/scan.hpp). A vector has one position of several groups: those of neighbours,
+// or successive groups of one row, which are transposed. So both have the same few additions, and no lane waits for
+// another.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Walks over the elements of reductions, which have any strides. Elements that are not as lanes need them are copied to L1
-// first: those of 16 bits, which are widened, and those that do not lie next to each other.
+// Walks over the elements of reductions, which have any strides. Elements that are not as lanes need them are copied to
+// L1 first: those of 16 bits, which are widened, and those that do not lie next to each other.
 #pragma once
 
 #include <cstddef>
@@ -58,8 +58,8 @@ bool is_of_arithmetic_type(const rapt::ReduceCall &call) {
   return sizeof(A) == 8 || call.type == RAPT_F32;
 }
 
-// Calls use(x, n) for all elements of an output, in order. Each time but the last, n is a multiple of the lanes. It is at most
-// `most`, and no stretch is exceeded.
+// Calls use(x, n) for all elements of an output, in order. Each time but the last, n is a multiple of the lanes. It is
+// at most `most`, and no stretch is exceeded.
 template <class A, class Use>
 void each_piece(const rapt::ReduceCall &call, std::ptrdiff_t first, std::size_t most, Use use) {
   constexpr std::size_t lanes = rapt::dot_lanes<A>, stretch = rapt::dot_stretch<A>;
@@ -127,8 +127,8 @@ A reduce_row(const rapt::ReduceCall &call, std::ptrdiff_t first, const Steps<A> 
   return n <= stretch ? result : steps.take_row(nullptr, 0, shift, total, {false, true});
 }
 
-// The outputs of a task whose elements lie side by side. Lane l of output c is lane[l * count + c]. Where nothing lies between
-// the elements of all outputs, several rows of them are one vector.
+// The outputs of a task whose elements lie side by side. Lane l of output c is lane[l * count + c]. Where nothing lies
+// between the elements of all outputs, several rows of them are one vector.
 template <class A>
 class Columns {
  public:

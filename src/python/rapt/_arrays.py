@@ -53,7 +53,8 @@ OUT_TYPES = {None: 0, "f32": F32, "f64": F64, "f16": F16, "bf16": BF16}
 _TYPES_OF_DTYPES = {np.dtype(name): rapt_type for name, rapt_type in TYPES.items() if name != "bfloat16"}
 DTYPES = {rapt_type: dtype for dtype, rapt_type in _TYPES_OF_DTYPES.items()}
 _BOOL, _UINT8, _UINT16 = np.dtype(np.bool_), np.dtype(np.uint8), np.dtype(np.uint16)
-# bf16 of another library, which is never taken for integers. Its results have ml_dtypes' type, where that can be imported.
+# bf16 of another library, which is never taken for integers. Its results have ml_dtypes' type, where that can be
+# imported.
 _BF16_BITS = np.dtype([("bfloat16", np.uint16)])
 _TYPES_OF_DTYPES[_BF16_BITS] = BF16
 
@@ -103,7 +104,8 @@ class _VersionedTensor(ctypes.Structure):
     ]
 
 
-# Keys are DLDataTypeCode and bits. DLPack has codes for both bf16 and uint16; a tensor of NumPy's uint16 means bf16 here.
+# Keys are DLDataTypeCode and bits. DLPack has codes for both bf16 and uint16; a tensor of NumPy's uint16 means bf16
+# here.
 _DLPACK_INTEGERS: _DTypes = {
     (0, 8): np.dtype("int8"), (0, 16): np.dtype("int16"), (0, 32): np.dtype("int32"), (0, 64): np.dtype("int64"),
     (1, 8): np.dtype("uint8"), (1, 16): np.dtype("uint16"), (1, 32): np.dtype("uint32"), (1, 64): np.dtype("uint64"),

@@ -39,8 +39,8 @@ BlockType = Literal[
 ]
 # fmt: on
 _GRADIENT_TYPES = {None: 0, "f32": F32}
-# In multiplications with an addition of the forward call: a task of the gradient that takes too long, and a run that does not.
-# With AVX-512, they take about 20 and 10 ms.
+# In multiplications with an addition of the forward call: a task of the gradient that takes too long, and a run that
+# does not. With AVX-512, they take about 20 and 10 ms.
 _LONG_TASK, _FIRST_RUN = 1 << 28, 1 << 27
 _SECONDS = 0.12
 

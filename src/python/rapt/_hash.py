@@ -12,7 +12,8 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _BLOCK = 1 << 16  # elements
 _NAMES = {rapt_type: name for name, rapt_type in TYPES.items()}  # of which bf16 has the last, bfloat16
-# Of each type of floating point: the bits of infinity, above which a magnitude is NaN, and those of the NaN that counts.
+# Of each type of floating point: the bits of infinity, above which a magnitude is NaN, and those of the NaN that
+# counts.
 _NANS = {"float32": (0x7F800000, 0x7FC00000), "float64": (0x7FF0 << 48, 0x7FF8 << 48)}
 _NANS |= {"float16": (0x7C00, 0x7E00), "bfloat16": (0x7F80, 0x7FC0)}
 

@@ -16,8 +16,8 @@ Run = Callable[[int, int, int], None]
 
 # Multiplications with an addition that cost about as much as handing work to another thread does.
 PAYS = 1 << 23
-# Seconds that a run should take: a signal waits for one. Consecutive tasks of a run may share work, and no run is shorter
-# than a task.
+# Seconds that a run should take: a signal waits for one. Consecutive tasks of a run may share work, and no run is
+# shorter than a task.
 _RUN, _GROWTH = 0.04, 16
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-# Their arithmetic is a single operation of IEEE 754 at a time, in one order. tests/python/torch_exact.py has a call of each, whose
-# bits it compares over PyTorch's instruction sets, numbers of threads, and places in an array. add and sub count with an alpha
-# of 1.
+# Their arithmetic is a single operation of IEEE 754 at a time, in one order. tests/python/torch_exact.py has a call of
+# each, whose bits it compares over PyTorch's instruction sets, numbers of threads, and places in an array. add and sub
+# count with an alpha of 1.
 ARITHMETIC = frozenset(
     """
     add sub rsub mul div floor_divide fmod remainder neg abs reciprocal square sign sgn frac floor ceil round

@@ -171,7 +171,8 @@ class AttentionFuzz {
     starts[o_.batch] = input_.one_in(2) ? -1 : static_cast<std::int32_t>(o_.q_len) + 1;
     must_fail(RAPT_BAD_Q_STARTS);
   }
-  // Draws lists of keys in a cache of kv_len tokens, for all queries of a sequence or for some. It is drawn after the starts.
+  // Draws lists of keys in a cache of kv_len tokens, for all queries of a sequence or for some. It is drawn after the
+  // starts.
   void choose_lists() {
     const bool has_place = o_.kv_offsets || o_.kv_starts || o_.block_table || o_.packed_keys;
     if (rules_.must_fail != 0 || has_place || o_.kv_len == 0 || o_.q_len == 0 || !input_.one_in(3)) return;

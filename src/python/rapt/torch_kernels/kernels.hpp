@@ -1,5 +1,5 @@
-// What the kernels of PyTorch's operators in C++ share. Each takes the common calls of an operator, and hands all others to the
-// kernel in Python, which takes every call.
+// What the kernels of PyTorch's operators in C++ share. Each takes the common calls of an operator, and hands all
+// others to the kernel in Python, which takes every call.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -73,8 +73,8 @@ class BelowAutograd<Result(Arguments...)> {
   c10::TypedOperatorHandle<Result(Arguments...)> operator_;
 };
 
-// Whether PyTorch makes the parts of an operator itself: for a graph of gradients, a tangent of forward differentiation, or a
-// program that watches operators.
+// Whether PyTorch makes the parts of an operator itself: for a graph of gradients, a tangent of forward
+// differentiation, or a program that watches operators.
 inline bool needs_parts(const Tensor &x) {
   return (x.requires_grad() && at::GradMode::is_enabled()) || x._fw_grad(0).defined() ||
          x.key_set().has(c10::DispatchKey::Python);
@@ -114,14 +114,15 @@ inline bool has_strides(const Tensor &x) {
 
 inline void check(rapt_status status) { TORCH_CHECK(status == RAPT_OK, "rapt: ", rapt_status_text(status)); }
 
-// PyTorch's threads, of which there are as many as torch.set_num_threads() says. `work` is in multiplications with an addition.
+// PyTorch's threads, of which there are as many as torch.set_num_threads() says. `work` is in multiplications with an
+// addition.
 rapt_pool pool_for(double work);
 
 // At least `bytes` of memory of this thread, until the next call.
 void *workspace(std::size_t bytes);
 
-// Calls body(first, last) on ranges of [0, count) that are about `grain` long, on PyTorch's threads. It is compiled in PyTorch:
-// at::parallel_for() is a template, which needs the compiler's OpenMP to be PyTorch's.
+// Calls body(first, last) on ranges of [0, count) that are about `grain` long, on PyTorch's threads. It is compiled in
+// PyTorch: at::parallel_for() is a template, which needs the compiler's OpenMP to be PyTorch's.
 template <class Body>
 void in_parallel(std::int64_t count, std::int64_t grain, const Body &body) {
   if (count <= grain || at::in_parallel_region() || at::get_num_threads() == 1) {
@@ -149,9 +150,10 @@ void in_parallel(std::int64_t count, std::int64_t grain, const Body &body) {
 // How many of PyTorch's threads pay for so many multiplications with an addition.
 std::int64_t threads_for(double work);
 
-// Calls run(first, last, workspace) on the tasks of a call, on so many threads. Each has an equal share of them, in order, as
-// PyTorch divides rows: what a thread has written is still in its cache when it reads that. Then it helps others. The threads
-// keep their workspaces: large memory that is freed goes back to the system, and comes back in pages.
+// Calls run(first, last, workspace) on the tasks of a call, on so many threads. Each has an equal share of them, in
+// order, as PyTorch divides rows: what a thread has written is still in its cache when it reads that. Then it helps
+// others. The threads keep their workspaces: large memory that is freed goes back to the system, and comes back in
+// pages.
 template <class Run>
 void in_tasks(std::size_t tasks, std::int64_t threads, std::size_t workspace_bytes, const Run &run) {
   constexpr std::size_t most = 8;  // runs of a thread
