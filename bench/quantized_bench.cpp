@@ -130,11 +130,11 @@ using QuantizeRows = decltype(&rapt_quantize_rows);
 using DequantizeRows = decltype(&rapt_dequantize_rows);
 
 // Rows of numbers and of integers, with a scale for each 32 of them.
-class IntegerRows {
+class QuantizedRows {
  public:
   static constexpr std::size_t group = 32;
 
-  IntegerRows(std::size_t rows, std::size_t inputs, rapt_type type)
+  QuantizedRows(std::size_t rows, std::size_t inputs, rapt_type type)
       : rows_(rows),
         inputs_(inputs),
         type_(type),
@@ -168,13 +168,13 @@ void register_rows(Suite &suite, Function own, Uops uops, bool reads_numbers) {
     for (const std::size_t rows : suite.sizes({1, 64, 4096}, {64})) {
       const std::size_t count = rows * inputs, numbers = count * sizeof(float),
                         integers =
-                            count / (type == RAPT_I8 ? 1 : 2) + count / IntegerRows::group * sizeof(float);
+                            count / (type == RAPT_I8 ? 1 : 2) + count / QuantizedRows::group * sizeof(float);
       const Work work = {.elements = count,
                          .element_bytes = sizeof(float),
                          .read = reads_numbers ? numbers : integers,
                          .written = reads_numbers ? integers : numbers};
       kernel.add(fmt::format("{}x{}:{}", rows, inputs, type == RAPT_I8 ? "i8" : "i4"), work,
-                 [=] { return IntegerRows(rows, inputs, type); });
+                 [=] { return QuantizedRows(rows, inputs, type); });
     }
   }
 }

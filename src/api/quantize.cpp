@@ -17,15 +17,15 @@ namespace rapt {
 namespace {
 
 // Fills in the defaults.
-rapt_status resolve(IntegerRows &of, rapt_status bad_stride) {
+rapt_status resolve(QuantizedRows &of, rapt_status bad_stride) {
   if (of.group == 0) of.group = of.inputs > 0 ? of.inputs : 1;
   if (!set_stride(of.stride, of.inputs)) return RAPT_BAD_SIZE;
   return of.stride >= 0 && static_cast<std::size_t>(of.stride) >= of.inputs ? RAPT_OK : bad_stride;
 }
-bool is_empty(const IntegerRows &of) { return of.rows == 0 || of.inputs == 0; }
+bool is_empty(const QuantizedRows &of) { return of.rows == 0 || of.inputs == 0; }
 
 // Measures the arrays. All sizes must fit the address space.
-bool measure(const IntegerRows &of, const void *numbers, const void *q, Strided &of_numbers, Strided &of_q) {
+bool measure(const QuantizedRows &of, const void *numbers, const void *q, Strided &of_numbers, Strided &of_q) {
   std::size_t integers, scales;
   if (__builtin_mul_overflow(of.rows, of.q_row(), &integers) ||
       __builtin_mul_overflow(of.rows, of.groups() * sizeof(float), &scales))

@@ -12,7 +12,7 @@
 namespace rapt {
 
 // Rows of integers, contiguous, and rows of numbers, `stride` elements apart.
-struct IntegerRows {
+struct QuantizedRows {
   std::size_t rows, inputs, group;  // `group` inputs share a scale; not 0
   rapt_type q_type, type;           // of the integers and of the numbers
   std::ptrdiff_t stride;            // of the numbers
@@ -24,14 +24,14 @@ struct IntegerRows {
   }
 };
 
-struct QuantizeCall : IntegerRows {
+struct QuantizeCall : QuantizedRows {
   const void *x;
   std::uint8_t *q;
   float *scales;
 };
 
 // Arrays that are not given are null. Scales and offsets have scale_type.
-struct DequantizeCall : IntegerRows {
+struct DequantizeCall : QuantizedRows {
   const std::uint8_t *q;
   const void *scales;
   const std::uint8_t *zeros;

@@ -7,7 +7,7 @@
 #include "calls/convolution.hpp"
 #include "calls/delta_rule.hpp"
 #include "calls/index_rows.hpp"
-#include "calls/integer_rows.hpp"
+#include "calls/quantized_rows.hpp"
 #include "calls/linear.hpp"
 #include "calls/map.hpp"
 #include "calls/norm.hpp"

@@ -3,7 +3,7 @@
 #include "calls/convolution_truth.hpp"
 #include "calls/delta_rule_truth.hpp"
 #include "calls/index_rows_truth.hpp"
-#include "calls/integer_rows_truth.hpp"
+#include "calls/quantized_rows_truth.hpp"
 #include "calls/linear_truth.hpp"
 #include "calls/norm_truth.hpp"
 #include "calls/optimizer_truth.hpp"

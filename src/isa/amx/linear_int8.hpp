@@ -29,7 +29,7 @@
 #include "isa/avx512/codes.hpp"
 #include "isa/avx512/simd.hpp"
 #include "kernels/kernels.hpp"
-#include "kernels/linear/integer_rows.hpp"
+#include "kernels/linear/rounded_rows.hpp"
 #include "kernels/linear/linear_in_i8.hpp"
 #include "kernels/linear/ways.hpp"
 #include "kernels/vector/inner.hpp"
@@ -69,7 +69,7 @@ struct TilesOfRows {
   std::size_t inputs, fold, steps, row_bytes = 0;
 };
 
-using RowsByAmx = IntegerRows<TilesOfRows>;
+using RowsByAmx = RoundedRows<TilesOfRows>;
 
 // The scratch has the integer sums of a group, before they become terms of the results. The codes of these sums are
 // less by `bias`.

@@ -108,7 +108,7 @@ struct MatrixTiles : IntegerTiles<I8mmCodes> {
   }
 };
 
-using MatrixRows = IntegerRows<QuadsOfRows<I8mmCodes>>;
+using MatrixRows = RoundedRows<QuadsOfRows<I8mmCodes>>;
 
 // Puts the codes in order for tasks whose rows are multiplied in pairs.
 class MatrixCodes : public CodeGroups<MatrixRows> {

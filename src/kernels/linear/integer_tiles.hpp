@@ -33,7 +33,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/linear/integer_rows.hpp"
+#include "kernels/linear/rounded_rows.hpp"
 #include "kernels/linear/quantized_groups.hpp"
 #include "kernels/linear/scaled_terms.hpp"
 #include "kernels/linear/tiles.hpp"

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/linear/integer_rows.hpp"
+#include "kernels/linear/rounded_rows.hpp"
 #include "kernels/linear/integer_tiles.hpp"
 #include "kernels/linear/linear.hpp"
 #include "kernels/linear/quantized_groups.hpp"
@@ -101,7 +101,7 @@ template <class Quads, unsigned least_bits = 1, unsigned most_bits = 8>
 struct I8Layer {
   using A = float;
   using Tiles = IntegerTiles<Quads>;
-  using Rows = IntegerRows<QuadsOfRows<Quads>>;
+  using Rows = RoundedRows<QuadsOfRows<Quads>>;
   using Weights = CodeGroups<Rows, least_bits, most_bits>;
   using Guard = NoGuard;
 };

@@ -1,4 +1,4 @@
-#include "calls/integer_rows.hpp"
+#include "calls/quantized_rows.hpp"
 
 #include <type_traits>
 
@@ -7,9 +7,9 @@
 namespace rapt::test {
 namespace {
 
-class IntegerRowsCall : public Call {
+class QuantizedRowsCall : public Call {
  public:
-  IntegerRowsCall(const Problem &problem, const Layout &layout, std::size_t inputs, std::size_t group,
+  QuantizedRowsCall(const Problem &problem, const Layout &layout, std::size_t inputs, std::size_t group,
                   rapt_type type)
       : Call(layout, problem.seed % 2 == 1), inputs_(inputs), group_(group), type_(type) {}
 
@@ -65,12 +65,12 @@ class IntegerRowsCall : public Call {
   void *numbers_ = nullptr, *q_ = nullptr;
 };
 
-class QuantizeCall final : public IntegerRowsCall {
+class QuantizeCall final : public QuantizedRowsCall {
  public:
   QuantizeCall(const Problem &problem, const Layout &layout)
       : QuantizeCall(problem, layout, IntegerRow(problem)) {}
   QuantizeCall(const Problem &problem, const Layout &layout, const IntegerRow &row)
-      : IntegerRowsCall(problem, layout, row.inputs, row.group, row.type),
+      : QuantizedRowsCall(problem, layout, row.inputs, row.group, row.type),
         row_(row),
         q_type_(row_.signed_type) {
     Operand &x = add_numbers("x", 0, "x_stride", RAPT_BAD_X, RAPT_BAD_X_STRIDE);
@@ -95,12 +95,12 @@ class QuantizeCall final : public IntegerRowsCall {
   float *scales_ = nullptr;
 };
 
-class DequantizeCall final : public IntegerRowsCall {
+class DequantizeCall final : public QuantizedRowsCall {
  public:
   DequantizeCall(const Problem &problem, const Layout &layout)
       : DequantizeCall(problem, layout, IntegerRow(problem)) {}
   DequantizeCall(const Problem &problem, const Layout &layout, const IntegerRow &row)
-      : IntegerRowsCall(problem, layout, row.inputs, row.group, row.type),
+      : QuantizedRowsCall(problem, layout, row.inputs, row.group, row.type),
         row_(row),
         q_type_(row_.drawn_type) {
     const std::vector<std::uint8_t> codes = row_.codes();
@@ -151,12 +151,12 @@ class DequantizeCall final : public IntegerRowsCall {
   const float *codebook_ = nullptr;
 };
 
-class DequantizeBlocksCall final : public IntegerRowsCall {
+class DequantizeBlocksCall final : public QuantizedRowsCall {
  public:
   DequantizeBlocksCall(const Problem &problem, const Layout &layout)
       : DequantizeBlocksCall(problem, layout, BlockRow(problem)) {}
   DequantizeBlocksCall(const Problem &problem, const Layout &layout, const BlockRow &row)
-      : IntegerRowsCall(problem, layout, row.inputs, problem.seed % 2 == 1 ? 0 : row.size.group, row.y_type),
+      : QuantizedRowsCall(problem, layout, row.inputs, problem.seed % 2 == 1 ? 0 : row.size.group, row.y_type),
         size_(row.size),
         q_type_(row.q_type) {
     add_integers(row.bytes.size()).hold(std::span(row.bytes));

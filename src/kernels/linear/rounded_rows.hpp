@@ -7,7 +7,7 @@
 
 #include "call/linear_call.hpp"
 #include "call/quantized_weights.hpp"
-#include "kernels/linear/row_integers.hpp"
+#include "kernels/linear/row_rounder.hpp"
 #include "kernels/linear/tiles.hpp"
 
 namespace {
@@ -50,13 +50,13 @@ struct QuadsOfRows {
 
 // Holds a block of rows. Layout says where a tile has which input, like QuadsOfRows.
 template <class OfLayout>
-class IntegerRows {
+class RoundedRows {
  public:
   using Layout = OfLayout;
   using X = typename Layout::X;
   static constexpr int byte_bias = Layout::byte_bias;
 
-  IntegerRows(const rapt::LinearCall &call, float *workspace)
+  RoundedRows(const rapt::LinearCall &call, float *workspace)
       : o_(call.options),
         layout_(o_),
         memory_(reinterpret_cast<X *>(workspace)),
@@ -116,7 +116,7 @@ class IntegerRows {
   int zero_;
   float *steps_, *sums_;
   std::int32_t *starts_;
-  RowIntegers integers_;
+  RowRounder integers_;
   std::size_t first_ = 0;
   bool is_loaded_ = false;
 };

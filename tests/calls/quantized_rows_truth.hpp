@@ -2,7 +2,7 @@
 // layouts of blocks say.
 #pragma once
 
-#include "calls/integer_rows.hpp"
+#include "calls/quantized_rows.hpp"
 #include "validate/accuracy_parts.hpp"
 
 namespace rapt::validate {

@@ -12,12 +12,12 @@
 
 namespace {
 
-class RowIntegers {
+class RowRounder {
  public:
   using S = simd<float>;
 
   // The memory has room for LinearWorkspace::row_integers.
-  RowIntegers(const rapt::LinearCall &call, float *memory)
+  RowRounder(const rapt::LinearCall &call, float *memory)
       : call_(call),
         o_(call.options),
         memory_(reinterpret_cast<std::int8_t *>(memory)),
