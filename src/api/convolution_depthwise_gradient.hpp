@@ -22,7 +22,7 @@ template <class E>
 class DepthwiseGradientRunner {
  public:
   using A = Arithmetic<E>;
-  static constexpr std::size_t chunk = linear_fold, lanes = DepthwiseGradientTasks::lanes;
+  static constexpr std::size_t chunk = linear_sum_group, lanes = DepthwiseGradientTasks::lanes;
 
   DepthwiseGradientRunner(const ConvolutionShape &shape, void *memory)
       : shape_(shape), pass_(ConvolutionPass::of_y(shape)), tasks_(shape), carved_(memory) {

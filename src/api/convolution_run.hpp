@@ -101,7 +101,7 @@ class SumInOrder {
   }
   // Counts a product of zeros.
   void skip() {
-    if (++count_ % linear_fold != 0) return;
+    if (++count_ % linear_sum_group != 0) return;
     t_ = t_ + p_;
     p_ = 0;
   }
@@ -747,7 +747,7 @@ template <class E>
 class WeightGradientRunner {
  public:
   using A = Arithmetic<E>;
-  static constexpr std::size_t chunk = linear_fold;
+  static constexpr std::size_t chunk = linear_sum_group;
   static constexpr bool is_narrow = !std::is_same_v<E, A>;
 
   WeightGradientRunner(const ConvolutionShape &shape, void *memory)

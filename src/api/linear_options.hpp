@@ -70,7 +70,7 @@ inline rapt_status check_quantized(const rapt_linear_options &o) {
   if (shared != 0 && !(is_known && quantized && !in_file_blocks && (o.packed_w || o.w_scales)))
     return RAPT_BAD_W_SCALES;
   if (o.x_scales && o.x_type != RAPT_I8) return RAPT_BAD_X_SCALES;
-  if (o.x_group != 0 && !(in_i8 && (o.x_group == SIZE_MAX || o.x_group % fold_of(o) == 0)))
+  if (o.x_group != 0 && !(in_i8 && (o.x_group == SIZE_MAX || o.x_group % sum_group_of(o) == 0)))
     return RAPT_BAD_X_GROUP;
   return RAPT_OK;
 }

@@ -25,7 +25,8 @@ rapt_status resolve(QuantizedRows &of, rapt_status bad_stride) {
 bool is_empty(const QuantizedRows &of) { return of.rows == 0 || of.inputs == 0; }
 
 // Measures the arrays. All sizes must fit the address space.
-bool measure(const QuantizedRows &of, const void *numbers, const void *q, Strided &of_numbers, Strided &of_q) {
+bool measure(const QuantizedRows &of, const void *numbers, const void *q, Strided &of_numbers,
+             Strided &of_q) {
   std::size_t integers, scales;
   if (__builtin_mul_overflow(of.rows, of.q_row(), &integers) ||
       __builtin_mul_overflow(of.rows, of.groups() * sizeof(float), &scales))

@@ -75,11 +75,13 @@ constexpr bool is_in_file_blocks(rapt_type type) { return type >= RAPT_Q8_0 && t
 constexpr bool is_quantized(rapt_type type) { return type >= RAPT_I8; }
 
 // Returns the inputs of a group of the sum over quantized weights.
-inline std::size_t fold_of(const rapt_linear_options &o) {
-  return o.scale_group ? o.scale_group : linear_fold;
+inline std::size_t sum_group_of(const rapt_linear_options &o) {
+  return o.scale_group ? o.scale_group : linear_sum_group;
 }
 // Returns how many groups the sum has.
-inline std::size_t folds_of(const rapt_linear_options &o) { return (o.in_features - 1) / fold_of(o) + 1; }
+inline std::size_t sum_groups_of(const rapt_linear_options &o) {
+  return (o.in_features - 1) / sum_group_of(o) + 1;
+}
 // Returns how many scales an output has.
 inline std::size_t scale_groups(const rapt_linear_options &o) {
   return o.scale_group ? (o.in_features - 1) / o.scale_group + 1 : 1;
@@ -145,13 +147,13 @@ inline constexpr std::size_t most_outputs_in_bf16 = 512;
 //   row_integers  a row as integers, in i8 arithmetic
 struct LinearWorkspace {
   static constexpr std::size_t smallest_group = 16,
-                               block_scales = linear_fold / smallest_group * linear_block,
+                               block_scales = linear_sum_group / smallest_group * linear_block,
                                integers_at_once = 32;
 
   std::size_t padded_rows;  // AMX also computes sums of rows that do not exist
   std::size_t rows, sums, weights, scales = 0, row_numbers = 0, row_integers = 0;
 
-  explicit LinearWorkspace(const rapt_linear_options &o) : weights(2 * linear_block * linear_fold) {
+  explicit LinearWorkspace(const rapt_linear_options &o) : weights(2 * linear_block * linear_sum_group) {
     const LinearTasks tasks(o);
     const auto up_to = [](std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; };
     const std::size_t row_count = tasks.rows_per_task(), inputs = o.in_features;
@@ -164,13 +166,13 @@ struct LinearWorkspace {
       sums = padded_rows * most_outputs_in_bf16;
     } else if (o.arithmetic == RAPT_ARITHMETIC_I8) {
       const std::size_t words = row_count * up_to(inputs, 8) / 2,
-                        tiles = padded_rows * folds_of(o) * up_to(fold_of(o), 64) / 4;
+                        tiles = padded_rows * sum_groups_of(o) * up_to(sum_group_of(o), 64) / 4;
       rows = up_to(words > tiles ? words : tiles, 16);
       row_integers = up_to(inputs + integers_at_once, 64) / 4;
     }
     if (is_quantized(o.w_type)) {
       scales = 3 * block_scales + block_scales / sizeof(float);
-      row_numbers = 3 * padded_rows * folds_of(o);
+      row_numbers = 3 * padded_rows * sum_groups_of(o);
     }
   }
   std::size_t before_row_numbers() const { return rows + sums + weights + scales; }

@@ -24,14 +24,14 @@ namespace rapt {
 
 // The inputs of a group. It is attention's chunk, and up to it a linear layer has the bits of attention's
 // q.k, but for the sign of a zero.
-inline constexpr std::size_t linear_fold = 512;
-static_assert(linear_fold == attention_chunk);
+inline constexpr std::size_t linear_sum_group = 512;
+static_assert(linear_sum_group == attention_chunk);
 // Packed weights hold outputs in blocks of this many.
 inline constexpr std::size_t linear_block = 64;
 
 // In I8 arithmetic, inputs become integers up to this (contract/integer_units.hpp). Given ones go down to -128, and a
 // code less its zero is at most 255. f32 holds the sum of a group's products exactly.
 inline constexpr float largest_i8 = 127.0f, largest_i4 = 7.0f;
-static_assert(128 * 255 * linear_fold < std::size_t{1} << 24);
+static_assert(128 * 255 * linear_sum_group < std::size_t{1} << 24);
 
 }  // namespace rapt

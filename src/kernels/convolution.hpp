@@ -32,7 +32,7 @@ class TapSum {
     unroll<count>([&](std::size_t r) RAPT_INNER { t[r] = batch(A(0)); });
     const rapt::Tap *tap = call_.taps, *const last = tap + call_.tap_count;
     while (tap < last) {
-      const std::size_t end = (tap->number / rapt::linear_fold + 1) * rapt::linear_fold;
+      const std::size_t end = (tap->number / rapt::linear_sum_group + 1) * rapt::linear_sum_group;
       batch p[count];
       unroll<count>([&](std::size_t r) RAPT_INNER { p[r] = batch(A(0)); });
       for (; tap < last && tap->number < end; ++tap) {

@@ -10,7 +10,7 @@ namespace {
 class QuantizedRowsCall : public Call {
  public:
   QuantizedRowsCall(const Problem &problem, const Layout &layout, std::size_t inputs, std::size_t group,
-                  rapt_type type)
+                    rapt_type type)
       : Call(layout, problem.seed % 2 == 1), inputs_(inputs), group_(group), type_(type) {}
 
  protected:
@@ -156,7 +156,8 @@ class DequantizeBlocksCall final : public QuantizedRowsCall {
   DequantizeBlocksCall(const Problem &problem, const Layout &layout)
       : DequantizeBlocksCall(problem, layout, BlockRow(problem)) {}
   DequantizeBlocksCall(const Problem &problem, const Layout &layout, const BlockRow &row)
-      : QuantizedRowsCall(problem, layout, row.inputs, problem.seed % 2 == 1 ? 0 : row.size.group, row.y_type),
+      : QuantizedRowsCall(problem, layout, row.inputs, problem.seed % 2 == 1 ? 0 : row.size.group,
+                          row.y_type),
         size_(row.size),
         q_type_(row.q_type) {
     add_integers(row.bytes.size()).hold(std::span(row.bytes));

@@ -29,8 +29,8 @@
 #include "isa/avx512/codes.hpp"
 #include "isa/avx512/simd.hpp"
 #include "kernels/kernels.hpp"
-#include "kernels/linear/rounded_rows.hpp"
 #include "kernels/linear/linear_in_i8.hpp"
+#include "kernels/linear/rounded_rows.hpp"
 #include "kernels/linear/ways.hpp"
 #include "kernels/vector/inner.hpp"
 #include "machine/questions.hpp"
@@ -44,19 +44,21 @@ struct TilesOfRows {
   static constexpr int byte_bias = 0;  // sums begin with 0
 
   explicit TilesOfRows(const rapt_linear_options &o)
-      : inputs(o.in_features), fold(rapt::fold_of(o)), steps((fold + amx_row_bytes - 1) / amx_row_bytes) {
-    row_bytes = rapt::folds_of(o) * steps * amx_row_bytes;
+      : inputs(o.in_features),
+        sum_group(rapt::sum_group_of(o)),
+        steps((sum_group + amx_row_bytes - 1) / amx_row_bytes) {
+    row_bytes = rapt::sum_groups_of(o) * steps * amx_row_bytes;
   }
 
   std::size_t place(std::size_t row, std::size_t, std::size_t input) const {
-    return row * row_bytes + input / fold * steps * (amx_rows * amx_row_bytes);
+    return row * row_bytes + input / sum_group * steps * (amx_rows * amx_row_bytes);
   }
   template <std::size_t height>
   void put(const std::int8_t *integers, std::size_t i, X *tile) const {
     static_assert(height == amx_rows);
     tile += i * amx_row_bytes;
-    for (std::size_t begin = 0; begin < inputs; begin += fold) {
-      const std::size_t end = inputs - begin < fold ? inputs : begin + fold;
+    for (std::size_t begin = 0; begin < inputs; begin += sum_group) {
+      const std::size_t end = inputs - begin < sum_group ? inputs : begin + sum_group;
       for (std::size_t s = 0, k = begin; s < steps;
            ++s, k += amx_row_bytes, tile += amx_rows * amx_row_bytes) {
         const std::size_t left = k < end ? end - k : 0;
@@ -66,7 +68,7 @@ struct TilesOfRows {
     }
   }
 
-  std::size_t inputs, fold, steps, row_bytes = 0;
+  std::size_t inputs, sum_group, steps, row_bytes = 0;
 };
 
 using RowsByAmx = RoundedRows<TilesOfRows>;
@@ -91,7 +93,7 @@ class SignedGroups : public CodeGroups<RowsByAmx> {
   SignedGroups(const rapt::LinearCall &call, float *scratch, const RowsByAmx &rows)
       : CodeGroups(call, scratch, rows),
         bytes_(reinterpret_cast<std::int8_t *>(scratch)),
-        sums_(reinterpret_cast<std::int32_t *>(bytes_ + (rapt::linear_fold + amx_row_bytes) * block)) {}
+        sums_(reinterpret_cast<std::int32_t *>(bytes_ + (rapt::linear_sum_group + amx_row_bytes) * block)) {}
 
   template <class F>
   RAPT_INNER void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs,
@@ -133,19 +135,19 @@ class SignedGroups : public CodeGroups<RowsByAmx> {
 struct IntegerTilesByAmx : TilesByAmx {
   using S = simd<float>;
   using batch = S::batch;
-  static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_fold;
+  static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_sum_group;
 
   template <class Weights, std::size_t rows, std::size_t blocks>
   [[gnu::noinline, gnu::flatten]] static void multiply(
       const TileOperands<std::int8_t, std::int8_t, float> &tile, const TermsByAmx &terms, std::size_t inputs,
       bool first, Prefetch &fetch) {
     static_assert(rows == amx_rows && blocks == 1);
-    const std::size_t groups = (inputs + terms.fold - 1) / terms.fold,
-                      steps = (terms.fold + amx_row_bytes - 1) / amx_row_bytes;
+    const std::size_t groups = (inputs + terms.sum_group - 1) / terms.sum_group,
+                      steps = (terms.sum_group + amx_row_bytes - 1) / amx_row_bytes;
     LinesToFetch lines = lines_of_pass(fetch, groups * steps);
     LinearProducts<std::int8_t> products;
     for (std::size_t g = 0; g < groups; ++g) {
-      const WeightTiles<std::int8_t> weights{tile.w + g * terms.fold * block, 4 * block, 4 * amx_rows};
+      const WeightTiles<std::int8_t> weights{tile.w + g * terms.sum_group * block, 4 * block, 4 * amx_rows};
       products.multiply(tile.x + g * steps * (amx_rows * amx_row_bytes), weights, steps, true, terms.scratch,
                         lines, {});
       lines.at += steps * lines.per_step * bytes_of_line;

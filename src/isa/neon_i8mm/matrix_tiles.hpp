@@ -62,8 +62,8 @@ struct MatrixTiles : IntegerTiles<I8mmCodes> {
       const std::uint8_t *codes = tile.w + v * 8;
       if (first) ScaledTerms::clear<rows, vectors>(v, tile.sums);
       PassOfPrefetch<16> prefetch(fetch, inputs);
-      for (std::size_t begin = 0, g = 0; begin < inputs; begin += terms.fold, ++g) {
-        const std::size_t end = inputs - begin < terms.fold ? inputs : begin + terms.fold;
+      for (std::size_t begin = 0, g = 0; begin < inputs; begin += terms.sum_group, ++g) {
+        const std::size_t end = inputs - begin < terms.sum_group ? inputs : begin + terms.sum_group;
         // The sums of outputs 0 and 1 of a vector, then of 2 and 3. Each has both rows of its first output,
         // then of its second one.
         int32x4_t sum[pairs][vectors][2];

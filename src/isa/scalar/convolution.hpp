@@ -35,7 +35,7 @@ void convolution(const rapt::TapSums *call) {
     for (std::size_t k = 0; k < call->tap_count; ++k) {
       const rapt::Tap &tap = call->taps[k];
       const bool begins =
-          k > 0 && tap.number / rapt::linear_fold != call->taps[k - 1].number / rapt::linear_fold;
+          k > 0 && tap.number / rapt::linear_sum_group != call->taps[k - 1].number / rapt::linear_sum_group;
       if (begins) t = t + p, p = 0;
       p = fused(rapt::widened(static_cast<const E *>(tap.x)[i]), static_cast<const A *>(tap.w)[of_weights],
                 p);

@@ -17,8 +17,8 @@ namespace {
 template <class A, class X, class W>
 A sum_of_groups(std::size_t n, X x, W w) {
   A t = 0;
-  for (std::size_t begin = 0; begin < n; begin += rapt::linear_fold) {
-    const std::size_t end = n - begin < rapt::linear_fold ? n : begin + rapt::linear_fold;
+  for (std::size_t begin = 0; begin < n; begin += rapt::linear_sum_group) {
+    const std::size_t end = n - begin < rapt::linear_sum_group ? n : begin + rapt::linear_sum_group;
     A p = 0;
     for (std::size_t k = begin; k < end; ++k) p = fused(x(k), w(k), p);
     t = t + p;

@@ -16,13 +16,13 @@ template <class E>
 void linear_quantized(const rapt::LinearCall *call, std::size_t first, std::size_t last, void *) {
   const rapt_linear_options &o = call->options;
   const rapt::QuantizedWeights w(o, call->w);
-  const std::size_t fold = rapt::fold_of(o);
+  const std::size_t sum_group = rapt::sum_group_of(o);
   linear_tasks<float>(call, first, last, [&](std::size_t r, std::size_t n) {
     return rapt::with_element<float>(o.x_type, [&](auto element) {
       const auto *x = call->x_at<typename decltype(element)::type>(r);
       float t = 0;
-      for (std::size_t begin = 0; begin < o.in_features; begin += fold) {
-        const std::size_t end = o.in_features - begin < fold ? o.in_features : begin + fold;
+      for (std::size_t begin = 0; begin < o.in_features; begin += sum_group) {
+        const std::size_t end = o.in_features - begin < sum_group ? o.in_features : begin + sum_group;
         float p = 0, x_sum = 0;
         for (std::size_t k = begin; k < end; ++k) {
           const float number = rapt::widened(x[o.x_strides.column * static_cast<std::ptrdiff_t>(k)]);
@@ -71,12 +71,12 @@ template <class E>
 void linear_in_i8(const rapt::LinearCall *call, std::size_t first, std::size_t last, void *) {
   const rapt_linear_options &o = call->options;
   const rapt::QuantizedWeights w(o, call->w);
-  const std::size_t fold = rapt::fold_of(o);
+  const std::size_t sum_group = rapt::sum_group_of(o);
   linear_tasks<float>(call, first, last, [&](std::size_t r, std::size_t n) {
     return with_integers(*call, r, [&](auto integer) {
       float t = 0;
-      for (std::size_t begin = 0; begin < o.in_features; begin += fold) {
-        const std::size_t end = o.in_features - begin < fold ? o.in_features : begin + fold;
+      for (std::size_t begin = 0; begin < o.in_features; begin += sum_group) {
+        const std::size_t end = o.in_features - begin < sum_group ? o.in_features : begin + sum_group;
         const std::size_t group = w.group_of(begin);
         std::int32_t sum = 0, x_sum = 0;
         float step = 0;

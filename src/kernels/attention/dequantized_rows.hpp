@@ -1,9 +1,9 @@
-// Finds keys and values that are dequantized, block by block, just before products read them: blocks of files, and floats
-// next to keys or values of another type. What is multiplied then is f32, so that results have the bits of a call with the
-// dequantized numbers.
+// Finds keys and values that are dequantized, block by block, just before products read them: blocks of files, and
+// floats next to keys or values of another type. What is multiplied then is f32, so that results have the bits of a
+// call with the dequantized numbers.
 //
-// Keys become packed ones, values rows. A block of 64 rows stays in L1 or L2 until it has been multiplied. Rows of the next
-// block are prefetched meanwhile.
+// Keys become packed ones, values rows. A block of 64 rows stays in L1 or L2 until it has been multiplied. Rows of the
+// next block are prefetched meanwhile.
 #pragma once
 
 #include <cstddef>

@@ -191,9 +191,9 @@ class LinesAhead {
   bool to_l2_;
 };
 
-// Prefetches for loops that read rows one after the other, from row `row` of a run and dimension d on. With up to 4 queries, each
-// row prefetches the same lines of the row `runs_ahead` runs later. With more, a loop reads rows in several
-// passes, and each pass prefetches the next lines of `lines`.
+// Prefetches for loops that read rows one after the other, from row `row` of a run and dimension d on. With up to 4
+// queries, each row prefetches the same lines of the row `runs_ahead` runs later. With more, a loop reads rows in
+// several passes, and each pass prefetches the next lines of `lines`.
 template <class E, std::size_t queries>
 class RowsAhead {
  public:

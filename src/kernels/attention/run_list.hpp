@@ -34,8 +34,8 @@ class RunList {
         far_(exceed(16) && rapt_fetches_far_ahead() ? 65536 : 0),
         alone_(has_vectors_of_runs && !o_.packed_keys && exceed(48) && rapt_reads_in_order()) {}
 
-  // Lists the runs of the chunk [from, chunk_end). Keys end at `end`. Rows that are copied are copied when they are read.
-  // Until then their runs have the memory for them, which costs nothing to prefetch.
+  // Lists the runs of the chunk [from, chunk_end). Keys end at `end`. Rows that are copied are copied when they are
+  // read. Until then their runs have the memory for them, which costs nothing to prefetch.
   void begin_chunk(std::size_t from, std::size_t chunk_end, std::size_t end) {
     if (tile_.is_scattered()) [[unlikely]] {
       add_runs<true>(from, chunk_end, end);

@@ -17,7 +17,7 @@ struct ChainTiles : TileTraits {
   using A = Arithmetic;
   using S = simd<A>;
   using batch = typename S::batch;
-  static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_fold;
+  static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_sum_group;
 
   // On AVX-512, 6 rows by 64 outputs need 10 loads for 24 operations. 12 by 32 need 14, and were 3 to 6 %
   // slower.

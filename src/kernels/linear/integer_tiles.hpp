@@ -33,8 +33,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/linear/rounded_rows.hpp"
 #include "kernels/linear/quantized_groups.hpp"
+#include "kernels/linear/rounded_rows.hpp"
 #include "kernels/linear/scaled_terms.hpp"
 #include "kernels/linear/tiles.hpp"
 #include "kernels/linear/ways.hpp"
@@ -63,7 +63,7 @@ struct IntegerTiles : TileTraits {
   using A = float;
   using S = simd<float>;
   using batch = S::batch;
-  static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_fold;
+  static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_sum_group;
   static constexpr std::size_t most_rows = Quads::most_rows;
   static constexpr std::size_t vectors_of(std::size_t rows) {
     if constexpr (AddsPairs<Quads>) return Quads::vectors_of(rows);
@@ -90,8 +90,8 @@ struct IntegerTiles : TileTraits {
       if (first) ScaledTerms::clear<rows, vectors>(v, tile.sums);
       PassOfPrefetch<16> prefetch(fetch, inputs);
       for (std::size_t begin = 0, first_group = 0; begin < inputs; first_group += Weights::groups) {
-        const std::size_t fold = Weights::groups * terms.fold,
-                          end = inputs - begin < fold ? inputs : begin + fold;
+        const std::size_t sum_group = Weights::groups * terms.sum_group,
+                          end = inputs - begin < sum_group ? inputs : begin + sum_group;
         // A unit that is larger than a group is all that the inner loops see.
         unroll<Weights::groups>([&](auto part) RAPT_INNER {
           constexpr bool is_last = part == Weights::groups - 1;

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/linear/rounded_rows.hpp"
 #include "kernels/linear/integer_tiles.hpp"
 #include "kernels/linear/linear.hpp"
 #include "kernels/linear/quantized_groups.hpp"
+#include "kernels/linear/rounded_rows.hpp"
 #include "kernels/vector/inner.hpp"
 
 namespace {

@@ -26,7 +26,7 @@ struct NumberTiles : TileTraits {
   using A = float;
   using S = simd<float>;
   using batch = S::batch;
-  static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_fold;
+  static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_sum_group;
   static constexpr std::size_t most_rows = ChainTiles<float>::most_rows;
   // More rows multiply numbers in scratch: 6 to 12 rows of codes took 1.25 to 1.6 of the time, 3 and 4 rows .6 and .8.
   template <class Weights>
@@ -48,8 +48,8 @@ struct NumberTiles : TileTraits {
       const float *row = tile.x;
       PassOfPrefetch<> prefetch(fetch, inputs);
       if (first) ScaledTerms::clear<rows, vectors>(v, tile.sums);
-      for (std::size_t begin = 0, g = 0; begin < inputs; begin += terms.fold, ++g) {
-        const std::size_t end = inputs - begin < terms.fold ? inputs : begin + terms.fold;
+      for (std::size_t begin = 0, g = 0; begin < inputs; begin += terms.sum_group, ++g) {
+        const std::size_t end = inputs - begin < terms.sum_group ? inputs : begin + terms.sum_group;
         batch sum[rows][vectors];
         unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t j)
                                         RAPT_INNER { sum[r][j] = batch(0.0f); });

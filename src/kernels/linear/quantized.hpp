@@ -20,7 +20,7 @@ class SummedRows : public PackedRows<ChainTiles<float>> {
   SummedRows(const rapt::LinearCall &call, float *workspace)
       : PackedRows(call, workspace),
         o_(call.options),
-        groups_(rapt::folds_of(o_)),
+        groups_(rapt::sum_groups_of(o_)),
         sums_(workspace + rapt::LinearWorkspace(o_).before_row_numbers()),
         is_summed_(rapt::QuantizedWeights(o_, call.w).has_offsets()) {}
 
@@ -29,10 +29,11 @@ class SummedRows : public PackedRows<ChainTiles<float>> {
     if (!is_new || !is_summed_) return is_new;
     each_tile<ChainTiles<float>>(task.rows, [&](std::size_t r, auto height) {
       const float *x = tile(r, height, 0);
-      const std::size_t fold = rapt::fold_of(o_);
+      const std::size_t sum_group = rapt::sum_group_of(o_);
       for (std::size_t k = 0, g = 0; k < o_.in_features; ++g) {
         float sum[height] = {};
-        for (const std::size_t end = o_.in_features - k < fold ? o_.in_features : k + fold; k < end; ++k) {
+        for (const std::size_t end = o_.in_features - k < sum_group ? o_.in_features : k + sum_group; k < end;
+             ++k) {
           for (std::size_t i = 0; i < height; ++i) sum[i] = sum[i] + *x++;
         }
         for (std::size_t i = 0; i < height; ++i) sums_[r * groups_ + g * height + i] = sum[i];
@@ -42,7 +43,7 @@ class SummedRows : public PackedRows<ChainTiles<float>> {
   }
   // Returns the sums of the tile at row r from input k on.
   const float *sums(std::size_t r, std::size_t height, std::size_t k) const {
-    return sums_ + r * groups_ + k / rapt::fold_of(o_) * height;
+    return sums_ + r * groups_ + k / rapt::sum_group_of(o_) * height;
   }
 
  private:
@@ -79,7 +80,7 @@ class NumberGroups {
                       std::size_t rows, F f) {
     const std::uint8_t *const codes = groups_.load(output, input, inputs, rows);
     if (groups_.zeros()) {
-      const std::size_t count = (inputs + groups_.fold() - 1) / groups_.fold() * block;
+      const std::size_t count = (inputs + groups_.sum_group() - 1) / groups_.sum_group() * block;
       for (std::size_t i = 0; i < count; i += S::width)
         S::store(groups_.zero_numbers() + i, S::load(groups_.zeros() + i) + batch(code_magic));
     }
@@ -115,9 +116,9 @@ class NumberGroups {
   [[gnu::noinline, gnu::flatten]] void to_numbers(const std::uint8_t *codes, std::size_t inputs) {
     constexpr std::size_t vectors = block / S::width < 4 ? block / S::width : 4;
     // Weights of larger units have a common zero.
-    const std::size_t fold = Kind::groups * groups_.fold();
-    for (std::size_t begin = 0, g = 0; begin < inputs; begin += fold, g += Kind::groups) {
-      const std::size_t end = inputs - begin < fold ? inputs : begin + fold;
+    const std::size_t sum_group = Kind::groups * groups_.sum_group();
+    for (std::size_t begin = 0, g = 0; begin < inputs; begin += sum_group, g += Kind::groups) {
+      const std::size_t end = inputs - begin < sum_group ? inputs : begin + sum_group;
       for (std::size_t v = 0; v < block; v += vectors * S::width) {
         batch zero[vectors];
         unroll<vectors>([&](std::size_t i) RAPT_INNER {

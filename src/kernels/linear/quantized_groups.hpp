@@ -25,19 +25,19 @@ class QuantizedGroups {
   QuantizedGroups(const rapt::LinearCall &call, float *scratch)
       : o_(call.options),
         weights_(o_, call.w),
-        codes_(reinterpret_cast<std::uint8_t *>(scratch + block * rapt::linear_fold)),
+        codes_(reinterpret_cast<std::uint8_t *>(scratch + block * rapt::linear_sum_group)),
         scales_(scratch + rapt::LinearWorkspace(o_).weights),
         offsets_(scales_ + rapt::LinearWorkspace::block_scales),
         zero_numbers_(offsets_ + rapt::LinearWorkspace::block_scales),
         zeros_(reinterpret_cast<std::uint8_t *>(zero_numbers_ + rapt::LinearWorkspace::block_scales)),
-        terms_{rapt::fold_of(o_), {scales_}, {weights_.has_offsets() ? offsets_ : nullptr}},
+        terms_{rapt::sum_group_of(o_), {scales_}, {weights_.has_offsets() ? offsets_ : nullptr}},
         found_zeros_(weights_.has_zeros() ? zeros_ : nullptr) {
     for (std::size_t i = 0; !weights_.has_scales() && i < rapt::LinearWorkspace::block_scales; ++i)
       scales_[i] = 1;
   }
 
   const rapt::QuantizedWeights &weights() const { return weights_; }
-  std::size_t fold() const { return terms_.fold; }
+  std::size_t sum_group() const { return terms_.sum_group; }
 
   // What load() has found. Zeros are [groups][64], or null if all codes have the common zero.
   const ScaledTerms &terms() const { return terms_; }
@@ -57,7 +57,7 @@ class QuantizedGroups {
   // inputs of a group.
   std::size_t inputs_in_turn(std::size_t bytes) const {
     const std::size_t inputs = bytes / block * 8 / weights_.bits() / 256 * 256;
-    return inputs < fold() ? fold() : inputs;
+    return inputs < sum_group() ? sum_group() : inputs;
   }
 
   // Finds the scales, offsets and zeros, and returns the codes of `inputs` inputs from `input` on.
@@ -82,7 +82,7 @@ class QuantizedGroups {
       if (weights_.has_zeros()) found_zeros_ = weights_.packed_zeros(output, g);
       return weights_.codes(output, input);
     }
-    for (std::size_t k = 0, i = 0; k < inputs; k += fold(), i += block) {
+    for (std::size_t k = 0, i = 0; k < inputs; k += sum_group(), i += block) {
       load_plain(output, count, weights_.group_of(input + k), i);
     }
     rapt::pack_codes(weights_, output, count, input, inputs, codes_);
@@ -119,7 +119,7 @@ class QuantizedGroups {
     }
   }
   void widen(GroupNumbers &numbers, float *to, std::size_t inputs) {
-    for (std::size_t k = 0, g = 0; k < inputs; k += fold(), ++g) {
+    for (std::size_t k = 0, g = 0; k < inputs; k += sum_group(), ++g) {
       for (std::size_t n = 0; n < block; n += S::width) {
         typename S::batch number[1];
         numbers.load(g, n, number);

@@ -60,11 +60,12 @@ class RoundedRows {
       : o_(call.options),
         layout_(o_),
         memory_(reinterpret_cast<X *>(workspace)),
-        fold_(rapt::fold_of(o_)),
-        folds_(rapt::folds_of(o_)),
+        sum_group_(rapt::sum_group_of(o_)),
+        sum_groups_(rapt::sum_groups_of(o_)),
         steps_(workspace + rapt::LinearWorkspace(o_).before_row_numbers()),
-        sums_(steps_ + rapt::LinearWorkspace(o_).padded_rows * folds_),
-        starts_(reinterpret_cast<std::int32_t *>(sums_ + rapt::LinearWorkspace(o_).padded_rows * folds_)),
+        sums_(steps_ + rapt::LinearWorkspace(o_).padded_rows * sum_groups_),
+        starts_(
+            reinterpret_cast<std::int32_t *>(sums_ + rapt::LinearWorkspace(o_).padded_rows * sum_groups_)),
         integers_(call, workspace + rapt::LinearWorkspace(o_).before_row_integers()) {
     const rapt::QuantizedWeights weights(o_, call.w);
     zero_ = (weights.has_zeros() ? 0 : weights.common_zero_of_integers()) -
@@ -78,7 +79,7 @@ class RoundedRows {
     each_tile<Layout>(task.rows, [&](std::size_t r, auto height) {
       for (std::size_t i = 0; i < height; ++i) {
         const std::size_t row = r + i < task.rows ? r + i : task.rows - 1;
-        const std::size_t at = r * folds_ + i;
+        const std::size_t at = r * sum_groups_ + i;
         const std::int8_t *const integers = integers_.load(first_ + row, steps_ + at, height);
         sum_up(integers, at, height);
         layout_.template put<height>(integers, i, memory_ + layout_.place(r, height, 0));
@@ -91,7 +92,7 @@ class RoundedRows {
     return memory_ + layout_.place(r, height, k);
   }
   RowTerms terms(std::size_t r, std::size_t height, std::size_t k) const {
-    const std::size_t at = r * folds_ + k / fold_ * height;
+    const std::size_t at = r * sum_groups_ + k / sum_group_ * height;
     return {starts_ + at, steps_ + at, sums_ + at};
   }
 
@@ -99,7 +100,7 @@ class RoundedRows {
   void sum_up(const std::int8_t *integers, std::size_t at, std::size_t height) {
     for (std::size_t k = 0; k < o_.in_features; at += height) {
       std::int32_t sum = 0;
-      const std::size_t end = o_.in_features - k < fold_ ? o_.in_features : k + fold_;
+      const std::size_t end = o_.in_features - k < sum_group_ ? o_.in_features : k + sum_group_;
       for (; end - k >= 16; k += 16) {
         for (std::size_t i = 0; i < 16; ++i) sum += integers[k + i];
       }
@@ -112,7 +113,7 @@ class RoundedRows {
   const rapt_linear_options &o_;
   Layout layout_;
   X *memory_;
-  std::size_t fold_, folds_;
+  std::size_t sum_group_, sum_groups_;
   int zero_;
   float *steps_, *sums_;
   std::int32_t *starts_;

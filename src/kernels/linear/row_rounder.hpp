@@ -22,8 +22,8 @@ class RowRounder {
         o_(call.options),
         memory_(reinterpret_cast<std::int8_t *>(memory)),
         group_(rapt::x_group_of(o_)),
-        fold_(rapt::fold_of(o_)),
-        folds_(rapt::folds_of(o_)) {}
+        sum_group_(rapt::sum_group_of(o_)),
+        sum_groups_(rapt::sum_groups_of(o_)) {}
 
   // Returns the integers of a row, and 7 zeros after them. Sets steps[f * stride] for each group f of the sum.
   const std::int8_t *load(std::size_t row, float *steps, std::size_t stride) {
@@ -37,14 +37,15 @@ class RowRounder {
         for (std::size_t k = 0; k < o_.in_features; ++k)
           memory_[k] = x[stride * static_cast<std::ptrdiff_t>(k)];
       }
-      for (std::size_t f = 0; f < folds_; ++f) steps[f * stride] = scales[f * fold_ / group_];
+      for (std::size_t f = 0; f < sum_groups_; ++f) steps[f * stride] = scales[f * sum_group_ / group_];
     } else {
       rapt::with_element<float>(o_.x_type, [&](auto element) {
         const auto *x = call_.x_at<typename decltype(element)::type>(row);
         for (std::size_t k = 0; k < o_.in_features; k += group_) {
           const std::size_t count = o_.in_features - k < group_ ? o_.in_features - k : group_;
           const float step = round(x, k, count);
-          for (std::size_t f = k / fold_; f < folds_ && f * fold_ < k + count; ++f) steps[f * stride] = step;
+          for (std::size_t f = k / sum_group_; f < sum_groups_ && f * sum_group_ < k + count; ++f)
+            steps[f * stride] = step;
         }
       });
     }
@@ -79,7 +80,7 @@ class RowRounder {
   const rapt::LinearCall &call_;
   const rapt_linear_options &o_;
   std::int8_t *memory_;
-  std::size_t group_, fold_, folds_;
+  std::size_t group_, sum_group_, sum_groups_;
 };
 
 }  // namespace

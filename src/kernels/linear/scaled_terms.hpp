@@ -101,7 +101,7 @@ struct GroupNumbers {
 };
 
 struct ScaledTerms {
-  std::size_t fold;
+  std::size_t sum_group;
   GroupNumbers scales, offsets;
 
   // Adds p[r][j], the sum of products of row r and vector j of outputs from n on, to sums[r * 64 + n]. The scales of

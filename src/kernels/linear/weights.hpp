@@ -20,7 +20,7 @@ class WeightGroups {
   using A = rapt::Arithmetic<E>;
   using S = simd<A>;
   using Ways = LinearWays<Tiles>;
-  static constexpr std::size_t block = rapt::linear_block, length = block * rapt::linear_fold;
+  static constexpr std::size_t block = rapt::linear_block, length = block * rapt::linear_sum_group;
   using AsPacked = std::conditional_t<std::is_same_v<E, rapt::BF16>, PairsOfBf16, WeightsOf<E>>;
 
   template <class Rows>
