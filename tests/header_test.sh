@@ -1,11 +1,18 @@
 #!/usr/bin/env bash
 # Compiles the headers with the warnings that strict projects turn into errors, not as system headers: header_test.sh
 # INCLUDE_FOLDER CC CXX. gcc does not see old-style casts within extern "C"; clang does, and is used too where it is
-# installed.
+# installed. Headers are copied to other projects, so each must name its licence.
 set -euo pipefail
 
 include=$1 cc=$2 cxx=$3
 failures=0
+
+for header in "$include"/rapt/*; do
+  if ! head -n 1 "$header" | grep -qF 'SPDX-License-Identifier: Apache-2.0'; then
+    echo "$header does not begin with its licence"
+    failures=$((failures + 1))
+  fi
+done
 
 # compiles LANGUAGE COMPILER FLAG... < SOURCE
 compiles() {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** \file
  * Runs attention, its gradient and linear layers on the caller's threads, for C99 and C++11: OpenMP, or any pool
  * by a callback. It has only inline functions over rapt.h, and adds no symbol to the library.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Runs attention on threads of the caller's choice, for C++20: std::thread, OpenMP, oneTBB, or any other
 /// pool.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /** \file
  * rapt: CPU kernels for attention, with the same bits on every instruction set.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Wraps the functions of rapt.h for C++20. std::span replaces pointers and lengths. rapt.h documents every
 /// function.
