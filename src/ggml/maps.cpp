@@ -1,5 +1,5 @@
-// UNARY and GLU: functions of each element. Those that rapt has no kernel for are composed of IEEE operations and its
-// exp.
+// UNARY, GLU, LOG, SIN and COS: functions of each element. Those that rapt has no kernel for are composed of IEEE
+// operations and its exp.
 #include <cmath>
 
 #include "ggml/ops.hpp"
@@ -8,76 +8,32 @@ namespace rapt_ggml {
 
 namespace {
 
-constexpr std::size_t block = 256;
-
-// f(x) in double, from e = exp(exponent(x)): one rounding to f32 at the end.
-template <class Exponent, class F>
-void through_exp(const float *x, float *y, std::size_t n, const Exponent &exponent, const F &f) {
-  double e[block];
-  for (std::size_t i = 0; i < n; i += block) {
-    const std::size_t count = std::min(block, n - i);
-    for (std::size_t j = 0; j < count; ++j) e[j] = exponent(static_cast<double>(x[i + j]));
-    rapt_exp_f64(e, e, count);
-    for (std::size_t j = 0; j < count; ++j)
-      y[i + j] = static_cast<float>(f(static_cast<double>(x[i + j]), e[j]));
-  }
-}
-
 template <class F>
 void each(const float *x, float *y, std::size_t n, const F &f) {
   for (std::size_t i = 0; i < n; ++i) y[i] = f(x[i]);
 }
 
-void sigmoid(const float *x, float *y, std::size_t n) {
-  through_exp(
-      x, y, n, [](double v) { return -v; }, [](double, double e) { return 1 / (1 + e); });
+template <rapt_map_function function>
+void map_of_rapt(const float *x, float *y, std::size_t n) {
+  rapt_map_options options = RAPT_MAP_OPTIONS_INIT;
+  options.function = function, options.dims = 1, options.shape[0] = n;
+  must(rapt_map(x, nullptr, nullptr, y, &options));
 }
 
-// 1 - e loses the digits of a small x, whose series has them.
-void tanh(const float *x, float *y, std::size_t n) {
-  through_exp(
-      x, y, n, [](double v) { return -2 * std::fabs(v); },
-      [](double v, double e) {
-        if (std::fabs(v) < 0.03125)
-          return v * (1 + v * v * (-1.0 / 3 + v * v * (2.0 / 15 + v * v * (-17.0 / 315))));
-        return std::copysign((1 - e) / (1 + e), v);
-      });
-}
-
-double exp_minus_one(double v, double e) {
-  if (std::fabs(v) < 0.03125)
-    return v * (1 + v * (1.0 / 2 + v * (1.0 / 6 + v * (1.0 / 24 + v * (1.0 / 120 + v * (1.0 / 720))))));
-  return e - 1;
-}
-void expm1(const float *x, float *y, std::size_t n) {
-  through_exp(
-      x, y, n, [](double v) { return v; }, exp_minus_one);
-}
-void elu(const float *x, float *y, std::size_t n) {
-  through_exp(
-      x, y, n, [](double v) { return v; },
-      [](double v, double e) { return v > 0 ? v : exp_minus_one(v, e); });
-}
-
-// x / (1 + exp(-a x)), also where exp overflows
+// x / (1 + exp(-a x)) in double, rounded once, also where exp overflows.
 void sigmoid_times(const float *x, float *y, std::size_t n, double a) {
-  through_exp(
-      x, y, n, [a](double v) { return -a * v; }, [](double v, double e) { return v / (1 + e); });
+  constexpr std::size_t block = 256;
+  double e[block];
+  for (std::size_t i = 0; i < n; i += block) {
+    const std::size_t count = std::min(block, n - i);
+    for (std::size_t j = 0; j < count; ++j) e[j] = -a * static_cast<double>(x[i + j]);
+    rapt_exp_f64(e, e, count);
+    for (std::size_t j = 0; j < count; ++j)
+      y[i + j] = static_cast<float>(static_cast<double>(x[i + j]) / (1 + e[j]));
+  }
 }
 void gelu_quick(const float *x, float *y, std::size_t n) {
   sigmoid_times(x, y, n, static_cast<double>(1.702F));
-}
-
-// ln(1 + exp(x)) is the log-sum-exp of 0 and x.
-void softplus(const float *x, float *y, std::size_t n) {
-  double pairs[2 * block], sums[block];
-  for (std::size_t i = 0; i < n; i += block) {
-    const std::size_t count = std::min(block, n - i);
-    for (std::size_t j = 0; j < count; ++j)
-      pairs[2 * j] = 0, pairs[2 * j + 1] = static_cast<double>(x[i + j]);
-    must(rapt_logsumexp_f64(pairs, 2, sums, count, 2, nullptr));
-    for (std::size_t j = 0; j < count; ++j) y[i + j] = static_cast<float>(sums[j]);
-  }
 }
 
 float away_from_zero(float v) {  // halves away from zero, as C's round
@@ -101,10 +57,10 @@ constexpr Unary unary_maps[] = {
                                                                : 0.0F; })>},
     {GGML_UNARY_OP_NEG, map_each<([](float v) { return -v; })>},
     {GGML_UNARY_OP_STEP, map_each<([](float v) { return v > 0 ? 1.0F : 0.0F; })>},
-    {GGML_UNARY_OP_TANH, tanh},
-    {GGML_UNARY_OP_ELU, elu},
+    {GGML_UNARY_OP_TANH, map_of_rapt<RAPT_MAP_TANH>},
+    {GGML_UNARY_OP_ELU, map_of_rapt<RAPT_MAP_ELU>},
     {GGML_UNARY_OP_RELU, map_each<([](float v) { return v > 0 ? v : 0.0F; })>},
-    {GGML_UNARY_OP_SIGMOID, sigmoid},
+    {GGML_UNARY_OP_SIGMOID, map_of_rapt<RAPT_MAP_SIGMOID>},
     {GGML_UNARY_OP_GELU, rapt_gelu_tanh_f32},
     {GGML_UNARY_OP_GELU_QUICK, gelu_quick},
     {GGML_UNARY_OP_SILU, rapt_silu_f32},
@@ -113,8 +69,8 @@ constexpr Unary unary_maps[] = {
     {GGML_UNARY_OP_HARDSIGMOID,
      map_each<([](float v) { return std::min(1.0F, std::max(0.0F, (v + 3.0F) / 6.0F)); })>},
     {GGML_UNARY_OP_EXP, rapt_exp_f32},
-    {GGML_UNARY_OP_EXPM1, expm1},
-    {GGML_UNARY_OP_SOFTPLUS, softplus},
+    {GGML_UNARY_OP_EXPM1, map_of_rapt<RAPT_MAP_EXPM1>},
+    {GGML_UNARY_OP_SOFTPLUS, map_of_rapt<RAPT_MAP_SOFTPLUS>},
     {GGML_UNARY_OP_GELU_ERF, rapt_gelu_f32},
     {GGML_UNARY_OP_FLOOR, map_each<([](float v) { return std::floor(v); })>},
     {GGML_UNARY_OP_CEIL, map_each<([](float v) { return std::ceil(v); })>},
@@ -123,6 +79,16 @@ constexpr Unary unary_maps[] = {
 };
 
 Map map_of(Tensor op) {
+  switch (op->op) {
+    case GGML_OP_LOG:
+      return map_of_rapt<RAPT_MAP_LOG>;
+    case GGML_OP_SIN:
+      return map_of_rapt<RAPT_MAP_SIN>;
+    case GGML_OP_COS:
+      return map_of_rapt<RAPT_MAP_COS>;
+    default:
+      break;
+  }
   for (const Unary &unary : unary_maps) {
     if (unary.op == int_param(op, 0)) return unary.map;
   }
