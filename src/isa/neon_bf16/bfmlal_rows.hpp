@@ -60,16 +60,16 @@ struct BfmlalStrips {
   static_assert(N::width == 2 * S::width);
 
   // Weights past the last key are 0, and their memory exists, so whole vectors can be loaded.
-  template <std::size_t rows, std::size_t strips, bool whole>
-  RAPT_INNER static void add_rows(const float *weights, std::size_t j, std::size_t end,
-                                  const rapt::BF16 *from, const RowRun<rapt::BF16> &run, std::size_t left,
-                                  RowsAhead<rapt::BF16, rows> &ahead, batch (&chain)[2][rows][strips][2]) {
+  template <std::size_t rows, std::size_t strips, bool whole, class Values, class Ahead>
+  RAPT_INNER static void add_rows(const float *weights, std::size_t j, std::size_t end, Values values,
+                                  std::size_t left, Ahead &ahead, batch (&chain)[2][rows][strips][2]) {
     constexpr std::size_t width = S::width, block = rapt::attention_block;
     for (std::size_t i = j; i < end; i += width) {
       batch weight[rows];
       unroll<rows>([&](std::size_t r) RAPT_INNER { weight[r] = S::load(weights + r * block + i); });
       unroll_while<width>([&](auto k) RAPT_INNER {
         if (i + k >= end) return false;
+        const rapt::BF16 *const from = values.next();
         unroll<strips>([&](auto s) RAPT_INNER {
           if constexpr (s * N::width * 2 % 64 == 0) ahead.fetch(s * N::width * 2);
           const auto element = whole ? N::load(from + s * N::width) : N::load_first(from, left);
@@ -79,7 +79,6 @@ struct BfmlalStrips {
             sum[1] = N::add_odd_by_lane<k>(sum[1], element, weight[r]);
           });
         });
-        from += run.stride;
         ahead.next_row();
         return true;
       });
@@ -139,11 +138,19 @@ struct BfmlalRows : K32Values<BfmlalStrips> {
   }
 
   template <std::size_t rows>
-  [[gnu::noinline, gnu::flatten]] static void scores(const float *queries, std::size_t pitch,
-                                                     const RowRun<rapt::BF16> *keys,
-                                                     const RowRun<rapt::BF16> *last, std::size_t count,
-                                                     std::size_t dim, float *scores) {
+  RAPT_INNER static void scores(const float *queries, std::size_t pitch, const RowRun<rapt::BF16> *keys,
+                                const RowRun<rapt::BF16> *last, std::size_t count, std::size_t dim,
+                                float *scores) {
     if constexpr (rows > 4) return K32Rows::scores<rows>(queries, pitch, keys, last, count, dim, scores);
+    const auto compute = any_scattered(keys) ? run_scores<rows, LastKeyRows> : run_scores<rows, KeyRows>;
+    compute(queries, pitch, keys, last, count, dim, scores);
+  }
+  // Addresses is the class that holds the addresses of whole vectors of keys.
+  template <std::size_t rows, template <class, std::size_t> class Addresses>
+  [[gnu::noinline, gnu::flatten]] static void run_scores(const float *queries, std::size_t pitch,
+                                                         const RowRun<rapt::BF16> *keys,
+                                                         const RowRun<rapt::BF16> *last, std::size_t count,
+                                                         std::size_t dim, float *scores) {
     using E = rapt::BF16;
     constexpr std::size_t squares = rows == 1 ? 4 : rows == 2 ? 2 : 1, width = simd<float>::width;
     constexpr std::size_t together = squares * width;
@@ -156,14 +163,15 @@ struct BfmlalRows : K32Values<BfmlalStrips> {
       if (dim % NeonBf16::width == 0) {
         for (; count - j >= together; j += together) {
           fetch_ahead();
-          square_scores<rows, squares>(queries, pitch, KeyRows<E, together>(keys, j), dim, lines, scores + j);
+          square_scores<rows, squares>(queries, pitch, Addresses<E, together>(keys, j), dim, lines,
+                                       scores + j);
         }
       }
     }
     for (; j < count; j += width) {
       fetch_ahead();
       if (count - j >= width) {
-        square_scores<rows, 1>(queries, pitch, KeyRows<E, width>(keys, j), dim, lines, scores + j);
+        square_scores<rows, 1>(queries, pitch, Addresses<E, width>(keys, j), dim, lines, scores + j);
       } else {
         square_scores<rows, 1>(queries, pitch, LastKeyRows<E, width>(keys, j, count - j), dim, lines,
                                scores + j);

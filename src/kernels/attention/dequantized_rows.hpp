@@ -197,8 +197,13 @@ class DequantizedRuns {
     const std::size_t last = (count - 1) / Run::rows;
     for (std::size_t i = 0; i < runs_per_block; ++i) {
       const std::size_t at = i < last ? i : last;
-      runs_[i] = {
-          numbers_ + at * Run::rows * pitch, static_cast<std::ptrdiff_t>(pitch), dim, 0, false, nullptr};
+      runs_[i] = {numbers_ + at * Run::rows * pitch,
+                  static_cast<std::ptrdiff_t>(pitch),
+                  dim,
+                  0,
+                  false,
+                  false,
+                  nullptr};
     }
     return runs_;
   }

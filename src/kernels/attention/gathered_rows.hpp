@@ -1,8 +1,8 @@
 // Copies keys or values that may lie anywhere in a cache to rows that follow each other, where products read them.
 //
 // Products read 16 rows at a time at a constant distance. 16 keys of a list that follow each other in the cache, and
-// those of a large page, are read in place. Others are copied just before they are read. Floats in f32 arithmetic are
-// read by their addresses instead (run_list.hpp, block.hpp).
+// those of a large page, are read in place. Others are copied just before they are read, unless products read them by
+// their addresses (run_list.hpp, block.hpp).
 #pragma once
 
 #include <cstddef>
@@ -35,9 +35,8 @@ RAPT_INNER inline void copy_row(const void *from, std::size_t bytes, void *to) {
   if (bytes > 0) std::memcpy(target, source, bytes);
 }
 
-// Copies the keys or values [first, first + count) to `rows`, one after the other, with zeros for missing ones.
-// Prefetches rows of the next block meanwhile: no hardware prefetcher can follow a list. address(key) returns a row of
-// `dim` elements.
+// Copies the keys or values [first, first + count) to `rows`, one after the other, with zeros for missing ones. Prefetches
+// rows of the next block meanwhile: no hardware prefetcher can follow a list. address(key) returns a row of `dim` elements.
 template <class E, class Address>
 RAPT_INNER inline void gather_rows(const AttentionTile &tile, std::size_t first, std::size_t count,
                                    std::size_t dim, Address address, E *rows) {

@@ -128,8 +128,8 @@ struct ColumnRows {
     const auto run_at = [&](std::size_t i) RAPT_INNER {
       struct {
         Int8Run run, ahead;
-      } runs{{first + i * Int8Run::rows * block, stride, block, 0, false, nullptr},
-             {first + (i + 2) * Int8Run::rows * block, stride, block, 0, false, nullptr}};
+      } runs{{first + i * Int8Run::rows * block, stride, block, 0, false, false, nullptr},
+             {first + (i + 2) * Int8Run::rows * block, stride, block, 0, false, false, nullptr}};
       return runs;
     };
     constexpr std::size_t vectors = most * columns < block ? most : block / columns;

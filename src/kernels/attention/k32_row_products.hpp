@@ -13,9 +13,9 @@ namespace {
 
 // Rows is the class that multiplies few rows: K32Rows, or a level's replacement such as BfmlalRows.
 template <class Rows>
-class K32RowProducts : public TransposingProducts<rapt::BF16, RunList<rapt::BF16, Scattered::copied>> {
+class K32RowProducts : public TransposingProducts<rapt::BF16, RunList<rapt::BF16, most_addressed>> {
  public:
-  using Base = TransposingProducts<rapt::BF16, RunList<rapt::BF16, Scattered::copied>>;
+  using Base = TransposingProducts<rapt::BF16, RunList<rapt::BF16, most_addressed>>;
   using E = rapt::BF16;
   using Rule = Bf16Rule;
   static constexpr std::size_t k32 = rapt::Bf16Contract::k32;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 #include "contract/bf16_arithmetic.hpp"
 #include "kernels/attention/lines_ahead.hpp"
@@ -22,20 +23,20 @@ struct WordRows {
   RAPT_INNER const float *operator[](std::size_t i) const { return reinterpret_cast<const float *>(rows[i]); }
 };
 
-// Multiplies values by weights. A strip is two vectors of a value's dimensions. One sums the even dimensions and the
-// other the odd ones, or, if the strip is not whole, the first ones and those after them.
+// Multiplies values by weights. A strip is two vectors of a value's dimensions. One sums the even dimensions and the other
+// the odd ones, or, if the strip is not whole, the first ones and those after them.
 struct WideningStrips {
   using S = simd<float>;
   using batch = typename S::batch;
 
-  // Adds weight times value for the keys [j, end) of a run, to one chain for even keys and one for odd ones. `from` is
-  // in the first of these values, and only `left` dimensions exist from there on, unless `whole`.
-  template <std::size_t rows, std::size_t strips, bool whole>
-  RAPT_INNER static void add_rows(const float *weights, std::size_t j, std::size_t end,
-                                  const rapt::BF16 *from, const RowRun<rapt::BF16> &run, std::size_t left,
-                                  RowsAhead<rapt::BF16, rows> &ahead, batch (&chain)[2][rows][strips][2]) {
+  // Adds weight times value for the keys [j, end) of a run, to one chain for even keys and one for odd ones. `values` has
+  // these values from a dimension on. Only `left` dimensions exist from there on, unless `whole`.
+  template <std::size_t rows, std::size_t strips, bool whole, class Values, class Ahead>
+  RAPT_INNER static void add_rows(const float *weights, std::size_t j, std::size_t end, Values values,
+                                  std::size_t left, Ahead &ahead, batch (&chain)[2][rows][strips][2]) {
     constexpr std::size_t strip = 2 * S::width, block = rapt::attention_block;
     const auto take = [&](std::size_t i, batch(&of)[rows][strips][2]) RAPT_INNER {
+      const rapt::BF16 *const from = values.next();
       unroll<strips>([&](auto s) RAPT_INNER {
         if constexpr (s * strip * 2 % 64 == 0) ahead.fetch(s * strip * 2);
         batch v[2];
@@ -46,7 +47,6 @@ struct WideningStrips {
           of[r][s][1] = S::fma(weight, v[1], of[r][s][1]);
         });
       });
-      from += run.stride;
       ahead.next_row();
     };
     std::size_t i = j;
@@ -81,19 +81,28 @@ struct WideningStrips {
 template <class Strips>
 struct K32Values {
   template <std::size_t rows>
-  [[gnu::noinline, gnu::flatten]] static void values(const float *weights, const RowRun<rapt::BF16> *value,
-                                                     std::size_t keys, const RowRun<rapt::BF16> *last,
-                                                     std::size_t dim, float *values, std::size_t pitch) {
+  RAPT_INNER static void values(const float *weights, const RowRun<rapt::BF16> *value, std::size_t keys,
+                                const RowRun<rapt::BF16> *last, std::size_t dim, float *values,
+                                std::size_t pitch) {
+    const auto add_all = any_scattered(value) ? run_values<rows, true> : run_values<rows, false>;
+    add_all(weights, value, keys, last, dim, values, pitch);
+  }
+
+ private:
+  template <std::size_t rows, bool scattered>
+  [[gnu::noinline, gnu::flatten]] static void run_values(const float *weights,
+                                                         const RowRun<rapt::BF16> *value, std::size_t keys,
+                                                         const RowRun<rapt::BF16> *last, std::size_t dim,
+                                                         float *values, std::size_t pitch) {
     // Four accumulators per row and strip must be in registers.
     constexpr std::size_t registers = simd<float>::registers == 32 ? 16 : 8;
     constexpr std::size_t strips = rows * 4 >= registers ? 1 : registers / (rows * 4);
     LinesAhead<rapt::BF16, rows, Cache::l1> lines(value, last);
-    values_from<rows, strips>(weights, value, keys, lines, 0, dim, values, pitch);
+    values_from<rows, strips, scattered>(weights, value, keys, lines, 0, dim, values, pitch);
   }
 
- private:
   // Adds the weighted values of a block to values[r][d ...], for `strips` strips of dimensions.
-  template <std::size_t rows, std::size_t strips, bool whole>
+  template <std::size_t rows, std::size_t strips, bool whole, bool scattered>
   RAPT_INNER static void values_of(const float *weights, const RowRun<rapt::BF16> *value, std::size_t keys,
                                    LinesAhead<rapt::BF16, rows, Cache::l1> &lines, std::size_t d,
                                    std::size_t left, float *values, std::size_t pitch) {
@@ -102,6 +111,9 @@ struct K32Values {
     using E = rapt::BF16;
     constexpr std::size_t k32 = rapt::Bf16Contract::k32;
     constexpr std::size_t strip = 2 * S::width, size = RowRun<E>::rows;
+    constexpr bool in_passes = strips * strip < 128;
+    using Rows = std::conditional_t<scattered, ScatteredRows<E>, EvenRows<E>>;
+    using Ahead = std::conditional_t<scattered, ScatteredRowsAhead<E, rows, in_passes>, RowsAhead<E, rows>>;
     const auto each = [](auto f) RAPT_INNER { unroll_pairs<rows, strips>(f); };
     for (std::size_t first = 0; first < keys; first += k32) {
       batch chain[2][rows][strips][2];
@@ -112,9 +124,8 @@ struct K32Values {
       for (std::size_t j = first; j < k32_end; j += size, ++value) {
         if (d == 0) fetch_pages<rows>(value, lines.last());
         const std::size_t end = k32_end - j < size ? k32_end : j + size;
-        const E *from = value->first + d;
-        RowsAhead<E, rows> ahead(value, lines, d);
-        Strips::template add_rows<rows, strips, whole>(weights, j, end, from, *value, left, ahead, chain);
+        Ahead ahead(value, lines, d);
+        Strips::template add_rows<rows, strips, whole>(weights, j, end, Rows(*value, d), left, ahead, chain);
       }
       each([&](std::size_t r, std::size_t s) RAPT_INNER {
         batch a = chain[0][r][s][0] + chain[1][r][s][0], b = chain[0][r][s][1] + chain[1][r][s][1];
@@ -126,18 +137,18 @@ struct K32Values {
     }
   }
 
-  template <std::size_t rows, std::size_t strips>
+  template <std::size_t rows, std::size_t strips, bool scattered>
   RAPT_INNER static void values_from(const float *weights, const RowRun<rapt::BF16> *value, std::size_t keys,
                                      LinesAhead<rapt::BF16, rows, Cache::l1> &lines, std::size_t d,
                                      std::size_t dim, float *values, std::size_t pitch) {
     constexpr std::size_t strip = 2 * simd<float>::width;
     for (; dim - d >= strips * strip; d += strips * strip) {
-      values_of<rows, strips, true>(weights, value, keys, lines, d, 0, values, pitch);
+      values_of<rows, strips, true, scattered>(weights, value, keys, lines, d, 0, values, pitch);
     }
     if constexpr (strips > 1) {
-      values_from<rows, strips / 2>(weights, value, keys, lines, d, dim, values, pitch);
+      values_from<rows, strips / 2, scattered>(weights, value, keys, lines, d, dim, values, pitch);
     } else if (d < dim) {
-      values_of<rows, 1, false>(weights, value, keys, lines, d, dim - d, values, pitch);
+      values_of<rows, 1, false, scattered>(weights, value, keys, lines, d, dim - d, values, pitch);
     }
   }
 };
@@ -167,15 +178,30 @@ struct K32Chains {
   batch even[rows], odd[rows];
 };
 
+// Tiles of more queries read copies of scattered rows (run_list.hpp).
+inline constexpr std::size_t most_addressed = 4;
+
 struct K32Rows : K32Values<WideningStrips> {
   // Sets scores[r][j] to the dot product of query r and key j. Queries are `pitch` elements apart, and padded
   // with zeros to a multiple of 32. last_scores() computes the keys after the last whole vector, and the dimensions
   // after the last whole 32.
   template <std::size_t rows>
-  [[gnu::noinline, gnu::flatten]] static void scores(const float *queries, std::size_t pitch,
-                                                     const RowRun<rapt::BF16> *keys,
-                                                     const RowRun<rapt::BF16> *last, std::size_t count,
-                                                     std::size_t dim, float *scores) {
+  RAPT_INNER static void scores(const float *queries, std::size_t pitch, const RowRun<rapt::BF16> *keys,
+                                const RowRun<rapt::BF16> *last, std::size_t count, std::size_t dim,
+                                float *scores) {
+    if constexpr (rows <= most_addressed) {
+      const auto compute = any_scattered(keys) ? run_scores<rows, LastKeyRows> : run_scores<rows, KeyRows>;
+      compute(queries, pitch, keys, last, count, dim, scores);
+    } else {
+      run_scores<rows, KeyRows>(queries, pitch, keys, last, count, dim, scores);
+    }
+  }
+  // Addresses is the class that holds the addresses of a vector of keys.
+  template <std::size_t rows, template <class, std::size_t> class Addresses>
+  [[gnu::noinline, gnu::flatten]] static void run_scores(const float *queries, std::size_t pitch,
+                                                         const RowRun<rapt::BF16> *keys,
+                                                         const RowRun<rapt::BF16> *last, std::size_t count,
+                                                         std::size_t dim, float *scores) {
     using E = rapt::BF16;
     using S = simd<float>;
     using batch = typename S::batch;
@@ -187,7 +213,7 @@ struct K32Rows : K32Values<WideningStrips> {
       const std::size_t left = count - j < width ? count - j : width,
                         whole = left < width ? 0 : dim / k32 * k32;
       if (whole > 0) {
-        KeyRows<E, width> key_rows(keys, j);
+        Addresses<E, width> key_rows(keys, j);
         batch total[rows];
         unroll<rows>([&](std::size_t r) RAPT_INNER { total[r] = batch(0.0f); });
         for (std::size_t d = 0; d < whole; d += k32) {

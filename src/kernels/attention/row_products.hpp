@@ -102,11 +102,11 @@ class KeyRows {
   std::ptrdiff_t four_, twelve_;  // distances of 4 and 12 rows, in bytes
 };
 
-// Holds the addresses of the last rows. Only `left` < count exist; the last one replaces missing ones.
+// Holds the addresses of scattered rows, or of the last ones. If only `left` exist, the last one replaces missing ones.
 template <class E, std::size_t count>
 class LastKeyRows {
  public:
-  LastKeyRows(const RowRun<E> *keys, std::size_t from, std::size_t left) {
+  LastKeyRows(const RowRun<E> *keys, std::size_t from, std::size_t left = count) {
     for (std::size_t i = 0; i < count; ++i) row_[i] = row_of(keys, from + (i < left ? i : left - 1));
   }
   RAPT_INNER const E *operator[](std::size_t i) const { return row_[i] + at_; }
@@ -295,7 +295,7 @@ template <class A, std::size_t rows, class E>
   constexpr std::size_t vectors = rows <= 2 && MultipliesByLane<S> ? 4 : rows <= (one_run ? 4 : 2) ? 2 : 1;
   constexpr std::size_t together = vectors * S::width;
   static_assert(together <= 2 * RowRun<E>::rows);  // RunList scatters pairs of runs
-  if (keys[0].scattered || keys[2].scattered) [[unlikely]] {
+  if (any_scattered(keys)) [[unlikely]] {
     return scattered_row_scores<A, rows, vectors>(queries, keys, last, count, dim, scores);
   }
   LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(keys, last);

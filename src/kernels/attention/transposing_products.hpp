@@ -24,9 +24,9 @@
 
 namespace {
 
-// KV is the type of keys and values; queries have any type. Runs finds their rows (run_list.hpp, dequantized_rows.hpp).
-// A level with a faster way to multiply supplies a class with the same members.
-template <class Element, class Runs = RunList<Element, Scattered::by_address>>
+// KV is the type of keys and values; queries have any type. Runs finds their rows (run_list.hpp, dequantized_rows.hpp). A level
+// with a faster way to multiply supplies a class with the same members.
+template <class Element, class Runs = RunList<Element>>
 class TransposingProducts {
  public:
   using KV = Element;
