@@ -228,6 +228,12 @@ class AttentionTile {
   const float *v_scales(std::size_t key) const {
     return o_.v_scales + kv_token(call_.v_scale_strides, key, false);
   }
+  const float *k_scales_of_token(std::size_t token) const {
+    return o_.k_scales + token_of_head(call_.k_scale_strides, token);
+  }
+  const float *v_scales_of_token(std::size_t token) const {
+    return o_.v_scales + token_of_head(call_.v_scale_strides, token);
+  }
   const rapt_strides &k_scale_strides() const { return call_.k_scale_strides; }
   const rapt_strides &v_scale_strides() const { return call_.v_scale_strides; }
 

@@ -39,8 +39,8 @@ struct DigitColumns {
   }
 
   // The loop adds four rows at a time.
-  template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
-  RAPT_INNER static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
+  template <std::size_t rows, std::size_t vectors, bool whole, class RowsAt>
+  RAPT_INNER static void column_sums(const std::int16_t *weights, std::size_t pitch, RowsAt rows_at,
                                      std::size_t count, std::size_t column, std::size_t left,
                                      I::Sums (&sum)[rows][vectors]) {
     constexpr std::size_t line = 64, at_once = vectors < 4 ? vectors : 4;
@@ -49,28 +49,23 @@ struct DigitColumns {
     unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
                                     RAPT_INNER { high[r][v] = sum[r][v] = I::zero(); });
     for (std::size_t i = 0; i < count; i += Int8Run::rows) {
-      const auto [run, ahead] = run_at(i / Int8Run::rows);
+      auto rows_of_run = rows_at(i / Int8Run::rows);
       const std::size_t end = count - i < Int8Run::rows ? count - i : Int8Run::rows;
-      const std::int8_t *first = run.first + column;
-      std::uintptr_t next = reinterpret_cast<std::uintptr_t>(ahead.first) + column;
-      const auto ahead_stride = static_cast<std::uintptr_t>(ahead.stride);
       const auto *weight = reinterpret_cast<const std::int8_t *>(weights + i);
-      std::ptrdiff_t row[4] = {0, run.stride, 2 * run.stride, 3 * run.stride};
-      for (std::size_t j = 0; j < end; j += 4, first += 4 * run.stride, weight += 4) {
+      for (std::size_t j = 0; j < end; j += 4, rows_of_run.advance(4), weight += 4) {
+        const std::int8_t *row[4];
+        unroll<4>([&](std::size_t k) RAPT_INNER { row[k] = rows_of_run.row(k); });
         if (end - j < 4) [[unlikely]] {
           unroll<3>([&](std::size_t k) RAPT_INNER { row[k + 1] = j + k + 1 < end ? row[k + 1] : row[k]; });
         }
         if (column % line == 0) {
-          unroll<4>([&](auto) RAPT_INNER {
-            fetch_line<Cache::l1>(next);
-            next += ahead_stride;
-          });
+          unroll<4>([&](std::size_t k) RAPT_INNER { rows_of_run.fetch(k, 0); });
         }
         I::Bytes columns[vectors / at_once][at_once];
         unroll<vectors / at_once>([&](std::size_t v) RAPT_INNER {
           I::Bytes bytes[4];
           unroll<4>([&](std::size_t k) RAPT_INNER {
-            const std::int8_t *const at = first + v * 4 * at_once + row[k];
+            const std::int8_t *const at = row[k] + v * 4 * at_once;
             if constexpr (!whole) {
               bytes[k] = I::load_first(at, left);
             } else if constexpr (at_once == 2) {
@@ -109,10 +104,7 @@ struct DigitRows : ColumnRows<DigitColumns> {
       const Int8Run &of_keys = run[j / Int8Run::rows],
                     &ahead = *run_after(&of_keys, runs_ahead<rows>(of_keys), last);
       if (j % Int8Run::rows == 0) fetch_pages<rows>(&of_keys, last);
-      // to_next is the distance from a key to the key that is prefetched now. Both keys have the same place
-      // in their runs of 16 keys.
-      const std::uintptr_t to_next =
-          reinterpret_cast<std::uintptr_t>(ahead.first) - reinterpret_cast<std::uintptr_t>(of_keys.first);
+      const std::uintptr_t to_next = distance_to_fetch(of_keys, ahead);
       const std::size_t left =
           count - j - 1;  // keys after key j; the last existing key replaces every missing key
       const std::int8_t *query[rows];
@@ -131,7 +123,9 @@ struct DigitRows : ColumnRows<DigitColumns> {
         I::Sums high[rows][together], low[rows][together];
         unroll<together>([&](std::size_t i) RAPT_INNER {
           const std::size_t row = j % Int8Run::rows + (begin + i < left ? begin + i : left);
-          key[i] = of_keys.first + of.from + of_keys.stride * static_cast<std::ptrdiff_t>(row);
+          key[i] = of_keys.row(row) + of.from;
+          if (of_keys.scattered) [[unlikely]]
+            fetch_row(ahead, row, of.from, dim);
           unroll<rows>([&](std::size_t r) RAPT_INNER { high[r][i] = low[r][i] = I::zero(); });
         });
         const auto fetch = [&](std::size_t d) RAPT_INNER {

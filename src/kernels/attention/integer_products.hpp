@@ -187,7 +187,7 @@ class IntegerProducts {
   const AttentionTile &tile_;
   const rapt_attention_options &o_;
   const TileRows<float> &rows_;
-  RunList<std::int8_t, 0> runs_;
+  RunList<std::int8_t, most_addressed> runs_;
   std::size_t k_group_, v_group_, k_groups_;
   bool transposes_;
   std::size_t pitch_;

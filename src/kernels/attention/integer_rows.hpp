@@ -72,6 +72,19 @@ RAPT_INNER inline void add_segment(const ScoreSegment &of, std::size_t r, std::s
   S::store(score, S::fma(product, S::load(of.k_scales + j), before));
 }
 
+// Returns the distance from a key to the key to prefetch, which has the same place in a later run. Scattered keys have no such
+// distance: fetch_row() prefetches, and 0 prefetches them again, which costs little.
+inline std::uintptr_t distance_to_fetch(const Int8Run &run, const Int8Run &ahead) {
+  if (run.scattered) [[unlikely]]
+    return 0;
+  return reinterpret_cast<std::uintptr_t>(ahead.first) - reinterpret_cast<std::uintptr_t>(run.first);
+}
+// Prefetches `dim` dimensions of a row, from dimension `from` on.
+RAPT_INNER inline void fetch_row(const Int8Run &run, std::size_t row, std::size_t from, std::size_t dim) {
+  const auto at = reinterpret_cast<std::uintptr_t>(run.row(row)) + from;
+  for (std::size_t d = 0; d < dim; d += 64) fetch_line<Cache::l1>(at + d, run.to_l2);
+}
+
 template <class I>
 concept TransposesBytes = requires(simd<float>::batch words) {
   I::even_bytes(words);
@@ -102,16 +115,58 @@ struct ByteWords {
   RAPT_INNER const float *operator[](std::size_t i) const { return reinterpret_cast<const float *>(rows[i]); }
 };
 
+// Holds the addresses of rows of a run, from a column on, and of the rows to prefetch meanwhile. Rows past the last one have no
+// valid pointers, so the addresses to prefetch are integers.
+class EvenColumns {
+ public:
+  EvenColumns(const Int8Run &run, const Int8Run &ahead, std::size_t column)
+      : row_(run.first + column),
+        stride_(run.stride),
+        ahead_(reinterpret_cast<std::uintptr_t>(ahead.first) + column),
+        ahead_stride_(static_cast<std::uintptr_t>(ahead.stride)) {}
+  RAPT_INNER const std::int8_t *row(std::size_t i) const {
+    return row_ + static_cast<std::ptrdiff_t>(i) * stride_;
+  }
+  RAPT_INNER void fetch(std::size_t i, std::size_t at) const {
+    fetch_line<Cache::l1>(ahead_ + i * ahead_stride_ + at);
+  }
+  RAPT_INNER void advance(std::size_t rows) {
+    row_ += static_cast<std::ptrdiff_t>(rows) * stride_;
+    ahead_ += rows * ahead_stride_;
+  }
+
+ private:
+  const std::int8_t *row_;
+  std::ptrdiff_t stride_;
+  std::uintptr_t ahead_, ahead_stride_;
+};
+// Does the work of EvenColumns for runs whose rows may be scattered.
+class ScatteredColumns {
+ public:
+  ScatteredColumns(const Int8Run &run, const Int8Run &ahead, std::size_t column)
+      : run_(run), ahead_(ahead), column_(column) {}
+  RAPT_INNER const std::int8_t *row(std::size_t i) const { return run_.row(first_ + i) + column_; }
+  RAPT_INNER void fetch(std::size_t i, std::size_t at) const {
+    fetch_line<Cache::l1>(reinterpret_cast<std::uintptr_t>(ahead_.row(first_ + i)) + column_ + at,
+                          ahead_.to_l2);
+  }
+  RAPT_INNER void advance(std::size_t rows) { first_ += rows; }
+
+ private:
+  const Int8Run &run_, &ahead_;
+  std::size_t column_, first_ = 0;
+};
+
 // Multiplies by packed keys and by values, whose columns are in the lanes. Columns is a class with these members:
 //
 //   I                     the level's class
 //   columns               the number of columns that are summed together: one vector of sums, or two
 //   together<rows>, least how many times as many a pass takes for `rows` rows, and the last pass
 //   Sums<vectors>         the sums of vectors * columns columns. at(sums, v) is vector v of them
-//   column_sums<rows, vectors, whole>(weights, pitch, run_at, count, column, left, sum)
+//   column_sums<rows, vectors, whole>(weights, pitch, rows_at, count, column, left, sum)
 //                         sums weight times row over `count` rows, for the columns from `column` on, of which only
-//                         `left` exist unless `whole`. run_at(i) returns the run of the rows from 16 i on, and the
-//                         run to prefetch. Weights of 0 follow the last one
+//                         `left` exist unless `whole`. rows_at(i) returns the rows from 16 i on, as EvenColumns or
+//                         ScatteredColumns. Weights of 0 follow the last one
 template <class Columns>
 struct ColumnRows {
   using I = typename Columns::I;
@@ -125,17 +180,16 @@ struct ColumnRows {
     constexpr std::size_t most = Columns::template together<rows>;
     constexpr auto stride = static_cast<std::ptrdiff_t>(block);
     const std::int8_t *const first = keys + of.from * block;
-    const auto run_at = [&](std::size_t i) RAPT_INNER {
-      struct {
-        Int8Run run, ahead;
-      } runs{{first + i * Int8Run::rows * block, stride, block, 0, false, false, nullptr},
-             {first + (i + 2) * Int8Run::rows * block, stride, block, 0, false, false, nullptr}};
-      return runs;
-    };
     constexpr std::size_t vectors = most * columns < block ? most : block / columns;
     for (std::size_t j = 0; j < block; j += vectors * columns) {
+      const auto rows_at = [&](std::size_t i) RAPT_INNER {
+        const auto run = [&](std::size_t at) RAPT_INNER {
+          return Int8Run{first + at * Int8Run::rows * block, stride, block, 0, false, false, nullptr};
+        };
+        return EvenColumns(run(i), run(i + 2), j);
+      };
       typename Columns::template Sums<vectors> sum[rows];
-      Columns::template column_sums<rows, vectors, true>(of.queries, of.pitch, run_at, of.dim, j, 0, sum);
+      Columns::template column_sums<rows, vectors, true>(of.queries, of.pitch, rows_at, of.dim, j, 0, sum);
       unroll_pairs<rows, vectors * columns / S::width>([&](std::size_t r, std::size_t v) RAPT_INNER {
         add_segment<I>(of, r, j + v * S::width, Columns::at(sum[r], v), scores);
       });
@@ -143,27 +197,34 @@ struct ColumnRows {
   }
 
   template <std::size_t rows>
-  [[gnu::noinline, gnu::flatten]] static void values(const ValueSegment &of, const Int8Run *run,
-                                                     const Int8Run *last, std::size_t keys) {
-    if (of.from == 0) {
-      for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
+  RAPT_INNER static void values(const ValueSegment &of, const Int8Run *run, const Int8Run *last,
+                                std::size_t keys) {
+    if constexpr (rows <= most_addressed) {
+      if (any_scattered(run)) [[unlikely]] {
+        return run_values<rows, ScatteredColumns>(of, run, last, keys);
+      }
     }
-    values_from<rows, Columns::template together<rows>>(of, run, last, keys, of.from);
+    run_values<rows, EvenColumns>(of, run, last, keys);
   }
 
  private:
-  template <std::size_t rows, std::size_t vectors, bool whole>
+  template <std::size_t rows, class Rows>
+  [[gnu::noinline, gnu::flatten]] static void run_values(const ValueSegment &of, const Int8Run *run,
+                                                         const Int8Run *last, std::size_t keys) {
+    if (of.from == 0) {
+      for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
+    }
+    values_from<rows, Columns::template together<rows>, Rows>(of, run, last, keys, of.from);
+  }
+  template <std::size_t rows, std::size_t vectors, bool whole, class Rows>
   RAPT_INNER static void values_of(const ValueSegment &of, const Int8Run *run, const Int8Run *last,
                                    std::size_t keys, std::size_t column) {
     using S = simd<float>;
-    const auto run_at = [&](std::size_t i) RAPT_INNER {
-      struct {
-        const Int8Run &run, &ahead;
-      } runs{run[i], *run_after(run + i, runs_ahead<rows>(run[i]), last)};
-      return runs;
+    const auto rows_at = [&](std::size_t i) RAPT_INNER {
+      return Rows(run[i], *run_after(run + i, runs_ahead<rows>(run[i]), last), column);
     };
     typename Columns::template Sums<vectors> sum[rows];
-    Columns::template column_sums<rows, vectors, whole>(of.weights, of.weights_pitch, run_at, keys, column,
+    Columns::template column_sums<rows, vectors, whole>(of.weights, of.weights_pitch, rows_at, keys, column,
                                                         of.end - column, sum);
     unroll<rows>([&](std::size_t r) RAPT_INNER {
       const typename S::batch step(of.steps[r]), rescale(of.rescale[r]);
@@ -177,17 +238,17 @@ struct ColumnRows {
   }
 
   // Adds the weighted values to all dimensions from `column` on, at first `vectors` times Columns::columns at a time.
-  template <std::size_t rows, std::size_t vectors>
+  template <std::size_t rows, std::size_t vectors, class Rows>
   RAPT_INNER static void values_from(const ValueSegment &of, const Int8Run *run, const Int8Run *last,
                                      std::size_t keys, std::size_t column) {
     constexpr std::size_t columns = vectors * Columns::columns;
     for (; of.end - column >= columns; column += columns) {
-      values_of<rows, vectors, true>(of, run, last, keys, column);
+      values_of<rows, vectors, true, Rows>(of, run, last, keys, column);
     }
     if constexpr (vectors > Columns::least) {
-      values_from<rows, vectors / 2>(of, run, last, keys, column);
+      values_from<rows, vectors / 2, Rows>(of, run, last, keys, column);
     } else if (column < of.end) {
-      values_of<rows, Columns::least, false>(of, run, last, keys, column);
+      values_of<rows, Columns::least, false, Rows>(of, run, last, keys, column);
     }
   }
 };
@@ -207,28 +268,25 @@ struct PairColumns {
     return sums[v / 2][v % 2];
   }
 
-  template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
-  RAPT_INNER static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
+  template <std::size_t rows, std::size_t vectors, bool whole, class RowsAt>
+  RAPT_INNER static void column_sums(const std::int16_t *weights, std::size_t pitch, RowsAt rows_at,
                                      std::size_t count, std::size_t column, std::size_t left,
                                      typename I::Sums (&sum)[rows][vectors][2]) {
     constexpr std::size_t line = 64;
     unroll_pairs<rows, vectors>([&](std::size_t r, std::size_t v)
                                     RAPT_INNER { sum[r][v][0] = sum[r][v][1] = I::zero(); });
     for (std::size_t i = 0; i < count; i += Int8Run::rows) {
-      const auto [run, ahead] = run_at(i / Int8Run::rows);
+      auto rows_of_run = rows_at(i / Int8Run::rows);
       const std::size_t end = count - i < Int8Run::rows ? count - i : Int8Run::rows;
-      const std::int8_t *a = run.first + column;
-      std::uintptr_t next = reinterpret_cast<std::uintptr_t>(ahead.first) + column;
-      const auto ahead_stride = static_cast<std::uintptr_t>(ahead.stride);
-      for (std::size_t j = 0; j < end; j += 2, a += 2 * run.stride, next += 2 * ahead_stride) {
-        const std::int8_t *const b = j + 1 < end ? a + run.stride : a;
+      for (std::size_t j = 0; j < end; j += 2, rows_of_run.advance(2)) {
+        const std::int8_t *const a = rows_of_run.row(0), *const b = j + 1 < end ? rows_of_run.row(1) : a;
         typename I::Columns columns[vectors];
         unroll<vectors>([&](auto v) RAPT_INNER {
           constexpr std::size_t at = v * I::wide;
           if constexpr (at % line == 0) {
             if (column % line == 0) {
-              fetch_line<Cache::l1>(next + at);
-              fetch_line<Cache::l1>(next + ahead_stride + at);
+              rows_of_run.fetch(0, at);
+              rows_of_run.fetch(1, at);
             }
           }
           if constexpr (whole || v + 1 < vectors) {
@@ -269,7 +327,8 @@ struct IntegerRows : ColumnRows<PairColumns<Simd>> {
     for (std::size_t j = 0; j < count; j += width) {
       if (j % Int8Run::rows == 0) fetch_pages<rows>(run + j / Int8Run::rows, last);
       const std::size_t left = count - j < width ? count - j : width;
-      const std::size_t whole = left < width ? 0 : of.dim / square * square;
+      const std::size_t whole =
+          left < width || run[j / Int8Run::rows].scattered ? 0 : of.dim / square * square;
       typename I::Sums sum[rows];
       unroll<rows>([&](std::size_t r) RAPT_INNER { sum[r] = I::zero(); });
       KeyRows<std::int8_t, width> key_rows(run, j);
@@ -278,7 +337,9 @@ struct IntegerRows : ColumnRows<PairColumns<Simd>> {
       }
       if (whole == of.dim) continue;
       // last_transposed_scores() prefetches nothing. So the lines that its square stands for are prefetched here.
-      for (std::size_t i = 0; left == width && i < square * width / 64; ++i) lines.fetch();
+      for (std::size_t d = whole; left == width && d < of.dim; d += square) {
+        for (std::size_t i = 0; i < square * width / 64; ++i) lines.fetch();
+      }
       // A copy, so that the sums of the loop have no address, and stay in registers.
       typename I::Sums begun[rows];
       unroll<rows>([&](std::size_t r) RAPT_INNER { begun[r] = sum[r]; });
@@ -362,19 +423,23 @@ struct IntegerRows : ColumnRows<PairColumns<Simd>> {
       const Int8Run &of_keys = run[j / Int8Run::rows],
                     &ahead = *run_after(&of_keys, runs_ahead<rows>(of_keys), last);
       if (j % Int8Run::rows == 0) fetch_pages<rows>(&of_keys, last);
-      // to_next is the distance from a key to the key to prefetch, which has the same place in a later run.
-      const std::uintptr_t to_next =
-          reinterpret_cast<std::uintptr_t>(ahead.first) - reinterpret_cast<std::uintptr_t>(of_keys.first);
+      const std::uintptr_t to_next = distance_to_fetch(of_keys, ahead);
       const std::int8_t *const first = of_keys.first + of.from;
       const std::ptrdiff_t stride = of_keys.stride;
+      const bool is_whole_run = count - j >= S::width && !of_keys.scattered;
       typename I::Sums folded[rows][quarter];
       for (std::size_t g = 0; g < quarter; ++g) {
         const std::int8_t *key[4];
         const std::size_t in_run = j % Int8Run::rows + g;
-        if (count - j >= S::width) {
+        if (is_whole_run) {
           key[0] = first + stride * static_cast<std::ptrdiff_t>(in_run);
           unroll<3>([&](std::size_t i)
                         RAPT_INNER { key[i + 1] = key[i] + stride * static_cast<std::ptrdiff_t>(quarter); });
+        } else if (of_keys.scattered) {
+          unroll<4>([&](std::size_t i) RAPT_INNER {
+            key[i] = of_keys.scattered[in_run + i * quarter] + of.from;
+            fetch_row(ahead, in_run + i * quarter, of.from, dim);
+          });
         } else {  // the last key replaces missing ones
           const std::size_t last_key = (count - 1) % Int8Run::rows;
           unroll<4>([&](std::size_t i) RAPT_INNER {

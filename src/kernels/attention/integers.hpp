@@ -64,17 +64,41 @@ struct ScaleRows {
   const float *operator()(std::size_t key) const {
     return (are_of_keys ? tile.k_scales(key) : tile.v_scales(key)) + group;
   }
+  const float *of_token(std::size_t token) const {
+    return (are_of_keys ? tile.k_scales_of_token(token) : tile.v_scales_of_token(token)) + group;
+  }
   std::ptrdiff_t stride() const {
     return (are_of_keys ? tile.k_scale_strides() : tile.v_scale_strides()).token;
   }
 };
 
+// Loads the scales of up to 16 keys of a list, and prefetches those of the next block.
+inline void load_listed_scales(const ScaleRows &at, std::size_t groups, std::size_t first, std::size_t count,
+                               float *to, std::size_t pitch) {
+  constexpr std::size_t block = rapt::attention_block;
+  const std::int32_t *const list = at.tile.list() + first;
+  const std::size_t left = at.tile.kv_len() - first, fetched = left <= block          ? 0
+                                                               : left - block < count ? left - block
+                                                                                      : count;
+  const float *const token0 = at.of_token(0);
+  const std::ptrdiff_t stride = at.stride();
+  for (std::size_t i = 0; i < fetched; ++i) {
+    if (list[i + block] >= 0) __builtin_prefetch(token0 + stride * list[i + block], 0, 2);
+  }
+  for (std::size_t g = 0; g < groups; ++g, to += pitch) {
+    for (std::size_t i = 0; i < count; ++i)
+      to[i] = list[i] >= 0 ? token0[stride * list[i] + static_cast<std::ptrdiff_t>(g)] : 0.0f;
+    for (std::size_t i = count; i < rapt::attention_page_unit; ++i) to[i] = 0.0f;
+  }
+}
+
 // Loads the scales of up to 16 keys that may lie anywhere.
 [[gnu::noinline]] inline void load_scattered_scales(const ScaleRows &at, std::size_t groups,
                                                     std::size_t first, std::size_t count, float *to,
                                                     std::size_t pitch) {
+  if (at.tile.list()) return load_listed_scales(at, groups, first, count, to, pitch);
   for (std::size_t i = 0; i < rapt::attention_page_unit; ++i) {
-    const float *const scales = i < count && !at.tile.is_missing(first + i) ? at(first + i) : nullptr;
+    const float *const scales = i < count ? at(first + i) : nullptr;
     for (std::size_t g = 0; g < groups; ++g) to[g * pitch + i] = scales ? scales[g] : 0.0f;
   }
 }

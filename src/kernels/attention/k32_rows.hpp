@@ -178,9 +178,6 @@ struct K32Chains {
   batch even[rows], odd[rows];
 };
 
-// Tiles of more queries read copies of scattered rows (run_list.hpp).
-inline constexpr std::size_t most_addressed = 4;
-
 struct K32Rows : K32Values<WideningStrips> {
   // Sets scores[r][j] to the dot product of query r and key j. Queries are `pitch` elements apart, and padded
   // with zeros to a multiple of 32. last_scores() computes the keys after the last whole vector, and the dimensions

@@ -48,6 +48,9 @@ RAPT_INNER inline const E *row_of(const RowRun<E> *runs, std::size_t i) {
   return runs[i / rows].row(i % rows);
 }
 
+// Tiles of more queries in bf16 arithmetic or over int8 read copies of scattered rows (run_list.hpp).
+inline constexpr std::size_t most_addressed = 4;
+
 // Returns whether some of a block's rows are scattered. RunList scatters pairs of runs.
 template <class E>
 RAPT_INNER inline bool any_scattered(const RowRun<E> *block) {

@@ -15,13 +15,13 @@ namespace {
 
 // Lists runs of 16 rows: the keys of each block, followed by the values of the block before.
 //
-// Rows of a run that do not lie together are read by their addresses in tiles of up to most_addressed rows. Larger tiles read
+// Rows of a run that do not lie together are read by their addresses in tiles of up to most_rows_addressed rows. Larger tiles read
 // copies that follow each other. Copies of wide rows exceed the L1 cache, but groups of rows share a copy:
 //
 //   time over keys in order; AVX-512, 8 heads of 128 dimensions of bf16 in L2 | 1 query | 4    | 8
 //   copies                                                                    | 1.90    | 1.48 | 1.28
 //   addresses                                                                 | 1.31    | 1.21 | 1.32
-template <class KV, std::size_t most_addressed = rapt::attention_tile_rows>
+template <class KV, std::size_t most_rows_addressed = rapt::attention_tile_rows>
 class RunList {
  public:
   using Run = RowRun<KV>;
@@ -33,7 +33,7 @@ class RunList {
         o_(tile.options()),
         gathered_(o_, tile.gathered()),
         far_(exceed(16) && rapt_fetches_far_ahead() ? 65536 : 0),
-        copies_(may_copy && tile.rows() > most_addressed),
+        copies_(may_copy && tile.rows() > most_rows_addressed),
         alone_(has_vectors_of_runs && !o_.packed_keys && exceed(48) && rapt_reads_in_order()) {}
 
   // Lists the runs of the chunk [from, chunk_end). Keys end at `end`. Rows that are copied are copied when they are
@@ -68,7 +68,7 @@ class RunList {
   const KV *value(std::size_t key) const { return tile_.v<KV>(key); }
 
  private:
-  static constexpr bool may_copy = most_addressed < rapt::attention_tile_rows;
+  static constexpr bool may_copy = most_rows_addressed < rapt::attention_tile_rows;
   static constexpr bool has_vectors_of_runs = std::is_same_v<KV, float> && simd<float>::width == Run::rows;
   static constexpr std::size_t most_runs = 2 * runs_per_block * (rapt::attention_chunk / block + 1);
 
@@ -149,11 +149,12 @@ class RunList {
     if (may_copy && copies_) return {memory, static_cast<std::ptrdiff_t>(dim), dim, 0, false, false, nullptr};
     const KV **const rows = rows_ + (run - runs_) * static_cast<std::ptrdiff_t>(Run::rows);
     const std::size_t count = count_of(first, end);
-    const std::int32_t *const list = tile_.list();
-    for (std::size_t i = 0; i < count; ++i) {
-      rows[i] = !list                 ? address(first + i)
-                : list[first + i] < 0 ? gathered_.zeros
-                                      : token0 + stride * list[first + i];
+    if (const std::int32_t *const list = tile_.list()) {
+      for (std::size_t i = 0; i < count; ++i) {
+        rows[i] = list[first + i] < 0 ? gathered_.zeros : token0 + stride * list[first + i];
+      }
+    } else {
+      for (std::size_t i = 0; i < count; ++i) rows[i] = address(first + i);
     }
     for (std::size_t i = count; i < Run::rows; ++i) rows[i] = rows[count - 1];
     return {rows[0], stride, dim, 0, false, exceed(48), rows};
