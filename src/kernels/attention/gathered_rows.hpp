@@ -35,8 +35,9 @@ RAPT_INNER inline void copy_row(const void *from, std::size_t bytes, void *to) {
   if (bytes > 0) std::memcpy(target, source, bytes);
 }
 
-// Copies the keys or values [first, first + count) to `rows`, one after the other, with zeros for missing ones. Prefetches
-// rows of the next block meanwhile: no hardware prefetcher can follow a list. address(key) returns a row of `dim` elements.
+// Copies the keys or values [first, first + count) to `rows`, one after the other, with zeros for missing ones.
+// Prefetches rows of the next block meanwhile: no hardware prefetcher can follow a list. address(key) returns a row of
+// `dim` elements.
 template <class E, class Address>
 RAPT_INNER inline void gather_rows(const AttentionTile &tile, std::size_t first, std::size_t count,
                                    std::size_t dim, Address address, E *rows) {

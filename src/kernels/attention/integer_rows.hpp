@@ -72,8 +72,8 @@ RAPT_INNER inline void add_segment(const ScoreSegment &of, std::size_t r, std::s
   S::store(score, S::fma(product, S::load(of.k_scales + j), before));
 }
 
-// Returns the distance from a key to the key to prefetch, which has the same place in a later run. Scattered keys have no such
-// distance: fetch_row() prefetches, and 0 prefetches them again, which costs little.
+// Returns the distance from a key to the key to prefetch, which has the same place in a later run. Scattered keys have
+// no such distance: fetch_row() prefetches, and 0 prefetches them again, which costs little.
 inline std::uintptr_t distance_to_fetch(const Int8Run &run, const Int8Run &ahead) {
   if (run.scattered) [[unlikely]]
     return 0;
@@ -115,8 +115,8 @@ struct ByteWords {
   RAPT_INNER const float *operator[](std::size_t i) const { return reinterpret_cast<const float *>(rows[i]); }
 };
 
-// Holds the addresses of rows of a run, from a column on, and of the rows to prefetch meanwhile. Rows past the last one have no
-// valid pointers, so the addresses to prefetch are integers.
+// Holds the addresses of rows of a run, from a column on, and of the rows to prefetch meanwhile. Rows past the last one
+// have no valid pointers, so the addresses to prefetch are integers.
 class EvenColumns {
  public:
   EvenColumns(const Int8Run &run, const Int8Run &ahead, std::size_t column)

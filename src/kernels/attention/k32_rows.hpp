@@ -23,14 +23,14 @@ struct WordRows {
   RAPT_INNER const float *operator[](std::size_t i) const { return reinterpret_cast<const float *>(rows[i]); }
 };
 
-// Multiplies values by weights. A strip is two vectors of a value's dimensions. One sums the even dimensions and the other
-// the odd ones, or, if the strip is not whole, the first ones and those after them.
+// Multiplies values by weights. A strip is two vectors of a value's dimensions. One sums the even dimensions and the
+// other the odd ones, or, if the strip is not whole, the first ones and those after them.
 struct WideningStrips {
   using S = simd<float>;
   using batch = typename S::batch;
 
-  // Adds weight times value for the keys [j, end) of a run, to one chain for even keys and one for odd ones. `values` has
-  // these values from a dimension on. Only `left` dimensions exist from there on, unless `whole`.
+  // Adds weight times value for the keys [j, end) of a run, to one chain for even keys and one for odd ones. `values`
+  // has these values from a dimension on. Only `left` dimensions exist from there on, unless `whole`.
   template <std::size_t rows, std::size_t strips, bool whole, class Values, class Ahead>
   RAPT_INNER static void add_rows(const float *weights, std::size_t j, std::size_t end, Values values,
                                   std::size_t left, Ahead &ahead, batch (&chain)[2][rows][strips][2]) {

@@ -57,9 +57,9 @@ RAPT_INNER inline bool any_scattered(const RowRun<E> *block) {
   return block[0].scattered || block[2].scattered;
 }
 
-// Returns whether rows at this distance are all a multiple of a page apart, as in a token-major cache of 8 heads of 128 floats.
-// L1 then has room for only 12 rows, so lines prefetched to L1 are evicted before they are read. L2 keeps
-// them. That costs a branch per line, which no other stride notices (within 1 %).
+// Returns whether rows at this distance are all a multiple of a page apart, as in a token-major cache of 8 heads of 128
+// floats. L1 then has room for only 12 rows, so lines prefetched to L1 are evicted before they are read. L2 keeps them.
+// That costs a branch per line, which no other stride notices (within 1 %).
 //
 //   AVX-512, a query over 8 heads of 128 dimensions, us         | 512 keys | 4096 keys
 //   stride of 1024 floats, to L1                                | 213      | 1925
@@ -71,8 +71,8 @@ bool rows_share_sets(std::ptrdiff_t stride) {
   return static_cast<std::uintptr_t>(stride) * sizeof(E) % 4096 == 0;
 }
 
-// Lines are prefetched to one of these caches, `runs_ahead` runs before they are read. Scattered rows of a large array, which no
-// hardware prefetcher begins, need as much time as L2 has room for:
+// Lines are prefetched to one of these caches, `runs_ahead` runs before they are read. Scattered rows of a large array,
+// which no hardware prefetcher begins, need as much time as L2 has room for:
 //
 //   AVX-512, a query over 8 heads of 128 dimensions of f32 in any order | 4096 keys, 32 MB | 32768 keys, 256 MB
 //   to L1, 2 runs ahead                                                 | 1.27 of in order | 1.67
@@ -236,8 +236,9 @@ class RowsAhead {
   bool to_l2_;
 };
 
-// Does the work of RowsAhead for a block with scattered rows. `in_passes` says whether the loop reads only some lines of each row
-// before the next row. Then it prefetches the next lines of `lines`: memory has all lines of a row in one place.
+// Does the work of RowsAhead for a block with scattered rows. `in_passes` says whether the loop reads only some lines
+// of each row before the next row. Then it prefetches the next lines of `lines`: memory has all lines of a row in one
+// place.
 //
 //   AVX-512, 4 queries per head over 32768 keys of 128 dimensions of bf16 in any order, time over keys in their order
 //   the line that the loop reads 1.88 | the next line 1.53

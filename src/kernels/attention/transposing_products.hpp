@@ -24,8 +24,8 @@
 
 namespace {
 
-// KV is the type of keys and values; queries have any type. Runs finds their rows (run_list.hpp, dequantized_rows.hpp). A level
-// with a faster way to multiply supplies a class with the same members.
+// KV is the type of keys and values; queries have any type. Runs finds their rows (run_list.hpp, dequantized_rows.hpp).
+// A level with a faster way to multiply supplies a class with the same members.
 template <class Element, class Runs = RunList<Element>>
 class TransposingProducts {
  public:
