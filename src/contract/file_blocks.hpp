@@ -93,7 +93,7 @@ constexpr int integer_of(Codebook codebook, unsigned code) {
 // What most blocks are like. Others replace what differs.
 struct PlainBlock {
   static constexpr unsigned flip = 0;        // what changes a code of the file to an unsigned one
-  static constexpr unsigned scale_zero = 0;  // taken off the integer of a scale
+  static constexpr unsigned scale_zero = 0;  // is subtracted from the integer of a scale
   static constexpr bool has_offsets = false;
   static constexpr bool has_steps = false;     // scales are integers times d, offsets integers times m
   static constexpr bool shares_bytes = false;  // scales are the low halves of bytes, offsets the high ones

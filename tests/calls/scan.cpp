@@ -21,7 +21,7 @@ class Scan final : public Call {
     o_.size = sizeof o_;
     o_.operation = is_product(of) ? RAPT_PRODUCT : RAPT_SUM;
     o_.type = is_short() && element_of<T> == Element::f32 ? RAPT_TYPE_DEFAULT : type_of(element_of<T>);
-    // A short call leaves out leading dimensions of 1, others have more of them behind.
+    // A short call leaves out leading dimensions of 1. Other calls have dimensions of 1 after the last one.
     const std::size_t axis = axis_of(of);
     while (is_short() && first_ < axis && sizes_[first_] == 1) ++first_;
     o_.axis = axis - first_;

@@ -110,7 +110,7 @@ class SignedGroups : public CodeGroups<RowsByAmx> {
   }
 
  private:
-  // What is taken off codes with zeros, so that they are signed bytes.
+  // What is subtracted from codes with zeros, so that they are signed bytes.
   int bias() const { return groups_.weights().is_bytes() ? 128 : 0; }
 
   template <class Kind>

@@ -17,8 +17,8 @@ RAPT_INNER inline CodeWords load_words(const std::uint8_t *codes) {
   return CodeWords::load_unaligned(reinterpret_cast<const std::uint32_t *>(codes));
 }
 
-// Codes lie in memory as call/code_unit.hpp says. A zero is taken off them, but codes with a table are looked up in it
-// instead. A kind of codes has
+// Codes lie in memory as call/code_unit.hpp says. A zero is subtracted from them, but codes with a table are looked up
+// in it instead. A kind of codes has
 //
 //   bits                     of the integers that are multiplied
 //   inputs, bytes            of a unit

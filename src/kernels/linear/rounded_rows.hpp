@@ -12,8 +12,8 @@
 
 namespace {
 
-// What a tile needs of each group of the sum, [groups][rows]: the number to begin with, which takes the common
-// zero of all codes off the sum, the step of its integers, and their sum as f32.
+// What a tile needs of each group of the sum, [groups][rows]: the number to begin with, which subtracts the common
+// zero of all codes from the sum, the step of its integers, and their sum as f32.
 struct RowTerms {
   const std::int32_t *starts;
   const float *steps, *sums;
