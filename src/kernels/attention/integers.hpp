@@ -77,9 +77,8 @@ inline void load_listed_scales(const ScaleRows &at, std::size_t groups, std::siz
                                float *to, std::size_t pitch) {
   constexpr std::size_t block = rapt::attention_block;
   const std::int32_t *const list = at.tile.list() + first;
-  const std::size_t left = at.tile.kv_len() - first, fetched = left <= block          ? 0
-                                                               : left - block < count ? left - block
-                                                                                      : count;
+  const std::size_t left = at.tile.kv_len() - first, later = left <= block ? 0 : left - block;
+  const std::size_t fetched = later < count ? later : count;
   const float *const token0 = at.of_token(0);
   const std::ptrdiff_t stride = at.stride();
   for (std::size_t i = 0; i < fetched; ++i) {

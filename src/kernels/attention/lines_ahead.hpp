@@ -215,11 +215,16 @@ class RowsAhead {
  public:
   using Lines = LinesAhead<E, queries, Cache::l1>;
 
-  RowsAhead(const RowRun<E> *run, Lines &lines, std::size_t d, std::size_t row = 0) : lines_(lines) {
-    const RowRun<E> &of = *run_after(run, runs_ahead<queries>(*run), lines.last());
-    at_ = reinterpret_cast<std::uintptr_t>((row == 0 ? of.first : of.row(row)) + d);
-    stride_ = static_cast<std::uintptr_t>(of.stride) * sizeof(E);
-    to_l2_ = of.to_l2;
+  RowsAhead(const RowRun<E> *run, Lines &lines, std::size_t d) : RowsAhead(run_of(run, lines), lines, d, 0) {}
+  // For loops that read each row by its address: `of` is run_of() the row's run.
+  RowsAhead(const RowRun<E> &of, Lines &lines, std::size_t d, std::size_t row)
+      : lines_(lines),
+        at_(reinterpret_cast<std::uintptr_t>((row == 0 ? of.first : of.row(row)) + d)),
+        stride_(static_cast<std::uintptr_t>(of.stride) * sizeof(E)),
+        to_l2_(of.to_l2) {}
+  // Returns the run whose rows are prefetched while `run` is read.
+  RAPT_INNER static const RowRun<E> &run_of(const RowRun<E> *run, const Lines &lines) {
+    return *run_after(run, runs_ahead<queries>(*run), lines.last());
   }
   RAPT_INNER void fetch(std::uintptr_t bytes) {
     if constexpr (queries <= 4) {

@@ -355,10 +355,11 @@ RAPT_INNER inline void row_values_of(const A *weights, const RowRun<E> *value, s
   for (std::size_t j = 0; j < keys; j += size, ++value) {
     if (d == 0) fetch_pages<rows>(value, lines.last());
     const std::size_t run_end = keys - j < size ? keys : j + size;
+    const RowRun<E> &next = RowsAhead<E, rows>::run_of(value, lines);
     for (std::size_t i = j; i < run_end;) {  // scattered rows are taken one by one
       const std::size_t end = value->scattered ? i + 1 : run_end;
       const E *from = (value->scattered ? value->scattered[i - j] : value->first) + d;
-      RowsAhead<E, rows> ahead(value, lines, d, i - j);
+      RowsAhead<E, rows> ahead(next, lines, d, i - j);
       if constexpr (whole && MultipliesByLane<S>) {  // one load has the weights of several keys
         for (; end - i >= S::width; i += S::width) {
           batch weight[rows];
