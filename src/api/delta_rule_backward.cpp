@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
-#include <numeric>
 
 #include "api/delta_options.hpp"
 #include "api/delta_rows.hpp"
@@ -33,6 +32,15 @@ struct StateTensor : DeltaTensor {
   }
 };
 
+// Returns the greatest one. std::gcd would become TZCNT, which baseline code must not have.
+std::size_t common_divisor(std::size_t a, std::size_t b) {
+  while (b != 0) {
+    const std::size_t rest = a % b;
+    a = b, b = rest;
+  }
+  return a;
+}
+
 // A forward call's options, and what the work on its gradients follows from.
 struct DeltaBackward : DeltaRule {
   std::size_t chunk = 0, chunks = 0;  // tokens of a chunk, and the most chunks of a sequence
@@ -61,7 +69,7 @@ struct DeltaBackward : DeltaRule {
     const rapt_status status = DeltaRule::read(given);
     if (status != RAPT_OK) return status;
     const std::size_t fewest = shares_q() ? o.q_heads : o.v_heads;
-    groups = std::gcd(fewest, o.k_heads);
+    groups = common_divisor(fewest, o.k_heads);
     chunk = o.tokens / most_chunks + (o.tokens % most_chunks != 0);
     if (chunk < least_chunk) chunk = least_chunk < o.tokens ? least_chunk : o.tokens;
     chunks = chunk == 0 ? 0 : o.tokens / chunk + (o.tokens % chunk != 0);

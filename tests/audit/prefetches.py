@@ -34,7 +34,7 @@ LEAST = {
     "tile_scores": 6,
     "tile_values": 4,
     "K32Rows::packed_scores": 4,
-    "K32Rows::scores": 12,
+    "K32Rows::run_scores": 12,
     "K32Values": 16,
     "K32Tiles::multiply": 1,
 }
@@ -47,13 +47,13 @@ LEAST_ON = {
         "row_scores": 1,
         "softmax_by_rows": 16,
         "softmax_without_max": 6,
-        "K32Rows::scores": 2,
+        "K32Rows::run_scores": 2,
     }
 }
 
 
 def name_of(function):
-    """The name without result, arguments and template arguments: "void K32Rows::scores<1ul>(…)" is "K32Rows::scores".
+    """The name without result, arguments and template arguments: "void K32Rows::run_scores<1ul>(…)" is "K32Rows::run_scores".
 
     Of a function in a class template it is the class's name."""
     return re.sub(r"[<(].*", "", re.sub(r"^(void|float|double|bool|auto) ", "", function))
