@@ -328,6 +328,7 @@ SHARED_LINES = {
     "embedding_bag": "expert_sum",
     "index_add": "expert_sum",
     "attention_merge": "attention_partial",
+    "delta_rule_backward": "delta_rule",
 }
 
 
