@@ -166,9 +166,11 @@ struct ScaledTerms {
 
  private:
   using Words = xsimd::batch<std::uint32_t, simd<float>::batch::arch_type>;
+  // Converts words below 2^23, which are the last bits of 2^23 + word. xsimd converts signed words only, and its
+  // versions write the cast to these differently.
   RAPT_INNER static simd<float>::batch number(Words word) {
-    return xsimd::to_float(
-        xsimd::bitwise_cast<xsimd::batch<std::int32_t, simd<float>::batch::arch_type>>(word));
+    using S = simd<float>;
+    return S::number(word | Words(0x4b000000)) - S::batch(0x1p23f);
   }
 };
 
