@@ -23,6 +23,7 @@ declare -A how=(
   ['apt-get install cmake make g++ binutils pkg-config libxsimd-dev libcli11-dev nlohmann-json3-dev libfmt-dev']=packages
   ['cmake --preset release && cmake --build --preset release -j $(nproc)']=run
   ['cmake --preset release -DRAPT_GGML=../llama.cpp && cmake --build --preset release -j $(nproc)']="needs a llama.cpp tree; the tests with the label ggml do the same"
+  ['GGML_BACKEND_PATH=$PWD/build/release/libggml-rapt.so llama-cli -m model.gguf -fa on --temp 0']="needs a model and llama.cpp"
   ['GGML_BACKEND_PATH=$PWD/build/release/libggml-rapt.so llama-cli -m model.gguf -fa on']="needs a model and llama.cpp"
   ['tests/ggml/table model.gguf build/release/libggml-rapt.so']="needs a model and npm"
   ['cmake --install build/release --prefix /usr/local']=run
@@ -31,6 +32,7 @@ declare -A how=(
   ['build/release/decoder --threads 2']=decoder
   ['apt-get install python3-pip python3-venv python3-setuptools python3-wheel python3-numpy']=packages
   ['pip install . && pip install torch --index-url https://download.pytorch.org/whl/cpu']="$wheel, without a network"
+  ['python3 -m venv environment && . environment/bin/activate']="$wheel"
   ['/usr/bin/python3 -m venv --system-site-packages environment && . environment/bin/activate']="$wheel"
   ['pip wheel . --no-build-isolation --no-deps && pip install --no-deps rapt-*.whl']="$wheel"
   ['cc app.c $(pkg-config --cflags --libs rapt) -o app']=shared

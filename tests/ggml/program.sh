@@ -11,7 +11,7 @@ host_folder() {
   if [[ -n ${1-} ]]; then
     (cd "$1" && pwd)
   else
-    "$tests_ggml/fetch" "$root/build/ggml-hosts" >&2
+    "$tests_ggml/fetch" "$root/build/ggml-hosts" >&2 || exit
     echo "$root/build/ggml-hosts/0.4.0"
   fi
 }
