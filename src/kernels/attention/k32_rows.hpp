@@ -84,8 +84,9 @@ struct K32Values {
   RAPT_INNER static void values(const float *weights, const RowRun<rapt::BF16> *value, std::size_t keys,
                                 const RowRun<rapt::BF16> *last, std::size_t dim, float *values,
                                 std::size_t pitch) {
-    const auto add_all = any_scattered(value) ? run_values<rows, true> : run_values<rows, false>;
-    add_all(weights, value, keys, last, dim, values, pitch);
+    if (any_scattered(value)) [[unlikely]]
+      return run_values<rows, true>(weights, value, keys, last, dim, values, pitch);
+    run_values<rows, false>(weights, value, keys, last, dim, values, pitch);
   }
 
  private:
@@ -187,11 +188,11 @@ struct K32Rows : K32Values<WideningStrips> {
                                 const RowRun<rapt::BF16> *last, std::size_t count, std::size_t dim,
                                 float *scores) {
     if constexpr (rows <= most_addressed) {
-      const auto compute = any_scattered(keys) ? run_scores<rows, LastKeyRows> : run_scores<rows, KeyRows>;
-      compute(queries, pitch, keys, last, count, dim, scores);
-    } else {
-      run_scores<rows, KeyRows>(queries, pitch, keys, last, count, dim, scores);
+      if (any_scattered(keys)) [[unlikely]] {
+        return run_scores<rows, LastKeyRows>(queries, pitch, keys, last, count, dim, scores);
+      }
     }
+    run_scores<rows, KeyRows>(queries, pitch, keys, last, count, dim, scores);
   }
   // Addresses is the class that holds the addresses of a vector of keys.
   template <std::size_t rows, template <class, std::size_t> class Addresses>
