@@ -431,11 +431,11 @@ struct IntegerRows : ColumnRows<PairColumns<Simd>> {
       for (std::size_t g = 0; g < quarter; ++g) {
         const std::int8_t *key[4];
         const std::size_t in_run = j % Int8Run::rows + g;
-        if (is_whole_run) {
+        if (is_whole_run) [[likely]] {
           key[0] = first + stride * static_cast<std::ptrdiff_t>(in_run);
           unroll<3>([&](std::size_t i)
                         RAPT_INNER { key[i + 1] = key[i] + stride * static_cast<std::ptrdiff_t>(quarter); });
-        } else if (of_keys.scattered) {
+        } else if (of_keys.scattered) [[unlikely]] {
           unroll<4>([&](std::size_t i) RAPT_INNER {
             key[i] = of_keys.scattered[in_run + i * quarter] + of.from;
             fetch_row(ahead, in_run + i * quarter, of.from, dim);
