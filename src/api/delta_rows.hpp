@@ -45,5 +45,25 @@ void copy_row(const E *from, float *to, std::size_t n, const DeltaNorm &norm) {
   if (norm.kind != RAPT_L2_NORM_NONE) kernels().f32.scale(to, norm.factor(to, n), to, n);
 }
 
+// Points a call at the factors of the state and at beta, which it makes of the rows of g and beta. g_of(i) and
+// beta_of(i) are those of the call's token i.
+template <class Call, class GOf, class BetaOf>
+void prepare_gates(const rapt_delta_rule_options &o, GOf g_of, BetaOf beta_of, float *decay, float *beta,
+                   Call &call) {
+  static constexpr float one = 1;
+  call.decay = &one, call.decay_step = 0, call.decay_key_step = 0;
+  if (o.g) {
+    const std::size_t count = o.decay_per_key ? o.key_dim : 1;
+    for (std::size_t i = 0; i < call.tokens; ++i) copy_row(g_of(i), decay + i * count, count, {});
+    kernels().f32.exp(decay, decay, call.tokens * count);
+    call.decay = decay, call.decay_step = static_cast<std::ptrdiff_t>(count);
+    call.decay_key_step = o.decay_per_key ? 1 : 0;
+  }
+  if (o.beta) {
+    for (std::size_t i = 0; i < call.tokens; ++i) copy_row(beta_of(i), beta + i, 1, {});
+    call.beta = beta, call.beta_step = 1;
+  }
+}
+
 }  // namespace
 }  // namespace rapt

@@ -261,24 +261,10 @@ class DeltaTasks {
       call.q = scratch_.q, call.q_step = queries * rows, call.query_step = rows;
       call.k = scratch_.k, call.k_step = rows;
     }
-    prepare_gates(task, t, call);
-  }
-  void prepare_gates(const Task &task, std::size_t t, DeltaCall &call) const {
-    static constexpr float one = 1;
-    call.decay = &one, call.decay_step = 0, call.decay_key_step = 0;
-    if (o_.g) {
-      const std::size_t count = o_.decay_per_key ? o_.key_dim : 1;
-      for (std::size_t i = 0; i < call.tokens; ++i)
-        copy_row(row<G>(arrays_.g, task, task.head, t + i), scratch_.decay + i * count, count, {});
-      kernels().f32.exp(scratch_.decay, scratch_.decay, call.tokens * count);
-      call.decay = scratch_.decay, call.decay_step = static_cast<std::ptrdiff_t>(count);
-      call.decay_key_step = o_.decay_per_key ? 1 : 0;
-    }
-    if (o_.beta) {
-      for (std::size_t i = 0; i < call.tokens; ++i)
-        copy_row(row<G>(arrays_.beta, task, task.head, t + i), scratch_.beta + i, 1, {});
-      call.beta = scratch_.beta, call.beta_step = 1;
-    }
+    const auto gates = [&](const Tensor &of) {
+      return [&, t](std::size_t i) { return row<G>(of, task, task.head, t + i); };
+    };
+    prepare_gates(o_, gates(arrays_.g), gates(arrays_.beta), scratch_.decay, scratch_.beta, call);
   }
   // Rounds outputs of 16 bits.
   void finish(const Task &task, std::size_t t, const DeltaCall &call) const {
@@ -336,28 +322,17 @@ struct DeltaRun {
   }
 };
 
-template <class Answer>
-rapt_status delta_rule_query(const rapt_delta_rule_options *options, std::size_t *to, Answer answer) {
-  return in_default_mode([&] {
-    DeltaRule rule;
-    const rapt_status status = rule.read(options);
-    if (status != RAPT_OK) return status;
-    if (!to) return RAPT_BAD_OUT;
-    *to = answer(rule);
-    return RAPT_OK;
-  });
-}
-
 }  // namespace
 }  // namespace rapt
 
 using namespace rapt;
 
 rapt_status rapt_delta_rule_workspace(const rapt_delta_rule_options *options, size_t *bytes) {
-  return delta_rule_query(options, bytes, [](const DeltaRule &rule) { return rule.workspace_bytes(); });
+  return delta_rule_query<DeltaRule>(options, bytes,
+                                     [](const DeltaRule &rule) { return rule.workspace_bytes(); });
 }
 rapt_status rapt_delta_rule_tasks(const rapt_delta_rule_options *options, size_t *tasks) {
-  return delta_rule_query(options, tasks, [](const DeltaRule &rule) { return rule.tasks(); });
+  return delta_rule_query<DeltaRule>(options, tasks, [](const DeltaRule &rule) { return rule.tasks(); });
 }
 
 rapt_status rapt_delta_rule(const void *q, const void *k, const void *v, void *out,

@@ -360,24 +360,10 @@ class DeltaBackwardTasks {
       call.k = scratch_.k, call.k_step = keys;
     }
     call.dq = scratch_.dq, call.dk = scratch_.dk, call.dg = scratch_.dg, call.dbeta = scratch_.dbeta;
-    prepare_gates(task, head, t, call);
-  }
-  void prepare_gates(const Task &task, std::size_t head, std::size_t t, DeltaBackwardCall &call) const {
-    static constexpr float one = 1;
-    call.decay = &one, call.decay_step = 0, call.decay_key_step = 0;
-    if (o_.g) {
-      const std::size_t count = o_.decay_per_key ? o_.key_dim : 1;
-      for (std::size_t i = 0; i < call.tokens; ++i)
-        copy_row(row<G>(arrays_.g, task, head, t + i), scratch_.decay + i * count, count, {});
-      kernels().f32.exp(scratch_.decay, scratch_.decay, call.tokens * count);
-      call.decay = scratch_.decay, call.decay_step = static_cast<std::ptrdiff_t>(count);
-      call.decay_key_step = o_.decay_per_key ? 1 : 0;
-    }
-    if (o_.beta) {
-      for (std::size_t i = 0; i < call.tokens; ++i)
-        copy_row(row<G>(arrays_.beta, task, head, t + i), scratch_.beta + i, 1, {});
-      call.beta = scratch_.beta, call.beta_step = 1;
-    }
+    const auto gates = [&](const Tensor &of) {
+      return [&, head, t](std::size_t i) { return row<G>(of, task, head, t + i); };
+    };
+    prepare_gates(o_, gates(arrays_.g), gates(arrays_.beta), scratch_.decay, scratch_.beta, call);
   }
 
   // Stores or sums a chunk's results.
@@ -495,29 +481,18 @@ struct DeltaBackwardRun {
   }
 };
 
-template <class Answer>
-rapt_status delta_backward_query(const rapt_delta_rule_options *options, std::size_t *to, Answer answer) {
-  return in_default_mode([&] {
-    DeltaBackward rule;
-    const rapt_status status = rule.read(options);
-    if (status != RAPT_OK) return status;
-    if (!to) return RAPT_BAD_OUT;
-    *to = answer(rule);
-    return RAPT_OK;
-  });
-}
-
 }  // namespace
 }  // namespace rapt
 
 using namespace rapt;
 
 rapt_status rapt_delta_rule_backward_workspace(const rapt_delta_rule_options *options, size_t *bytes) {
-  return delta_backward_query(options, bytes,
-                              [](const DeltaBackward &rule) { return rule.workspace_bytes(); });
+  return delta_rule_query<DeltaBackward>(options, bytes,
+                                         [](const DeltaBackward &rule) { return rule.workspace_bytes(); });
 }
 rapt_status rapt_delta_rule_backward_tasks(const rapt_delta_rule_options *options, size_t *tasks) {
-  return delta_backward_query(options, tasks, [](const DeltaBackward &rule) { return rule.tasks(); });
+  return delta_rule_query<DeltaBackward>(options, tasks,
+                                         [](const DeltaBackward &rule) { return rule.tasks(); });
 }
 
 rapt_status rapt_delta_rule_backward(const void *q, const void *k, const void *v,
