@@ -21,6 +21,8 @@ void add_attention_layouts(Kernel<Attention<T>> &kernel);
 // Returns the name of a decode shape, such as "decode:32x8:d128:k4096", or with some queries
 // "decode:8x8:d128:q4:k4096".
 std::string decode_size(const AttentionShape &shape);
+// The same with a list of all keys in runs of `run`, such as "decode:32x8:d128:k4096:list64".
+std::string listed_size(const AttentionShape &shape, std::size_t run);
 // Returns shapes in which all types are compared: 2 to 64 drafts over a long context, and heads of 72 to 112
 // dimensions, of which those of `multiple` are taken.
 std::vector<AttentionShape> compared_shapes(std::size_t multiple);

@@ -49,18 +49,6 @@ void add_few_tokens(Kernel<Attention<T>> &kernel, std::size_t q_heads, std::size
   add_attention(kernel, decode_size(shape), shape);
 }
 
-// Returns the page numbers 0 to count - 1 in random order, like a block table after long use.
-std::vector<std::int32_t> scattered_pages(std::size_t count) {
-  std::vector<std::int32_t> pages(count);
-  for (std::size_t i = 0; i < count; ++i) pages[i] = static_cast<std::int32_t>(i);
-  Uniform next;
-  for (std::size_t i = count; i > 1; --i) {
-    std::swap(pages[i - 1],
-              pages[std::min(i - 1, static_cast<std::size_t>(next() * static_cast<double>(i)))]);
-  }
-  return pages;
-}
-
 // Adds a call with paged keys and values. The pages are equal parts of contiguous buffers.
 template <class T>
 void add_paged(Kernel<Attention<T>> &kernel, const AttentionShape &shape, std::size_t page_size) {
@@ -81,21 +69,13 @@ void add_paged(Kernel<Attention<T>> &kernel, const AttentionShape &shape, std::s
 template <class T>
 void add_listed(Kernel<Attention<T>> &kernel, const AttentionShape &shape, std::size_t run) {
   const auto make = [shape, run] {
-    std::vector<std::int32_t> list;
-    for (const std::int32_t first : scattered_pages(shape.kv_len / run)) {
-      for (std::size_t i = 0; i < run; ++i) {
-        list.push_back(static_cast<std::int32_t>(static_cast<std::size_t>(first) * run + i));
-      }
-    }
-    return [shape, list = std::move(list), buffers = AttentionBuffers<T>(shape)](Attention<T>) {
+    return [shape, list = scattered_keys(shape.kv_len, run), buffers = AttentionBuffers<T>(shape)](Attention<T>) {
       rapt_attention_options options = attention_options<T>(shape);
-      options.key_lists = list.data();
-      options.key_list_strides = {RAPT_REPEAT, RAPT_REPEAT, RAPT_REPEAT};
-      options.cache_len = shape.kv_len;
+      list_keys(options, list);
       buffers.attention(options);
     };
   };
-  kernel.add(decode_size(shape) + ":list" + std::to_string(run), attention_work(shape, sizeof(T)), make,
+  kernel.add(listed_size(shape, run), attention_work(shape, sizeof(T)), make,
              By::rapt_alone);
 }
 
@@ -106,6 +86,10 @@ std::string decode_size(const AttentionShape &shape) {
   const std::string queries = shape.q_len == 1 ? "" : fmt::format("q{}:", shape.q_len);
   return fmt::format("decode:{}x{}:d{}{}:{}k{}", shape.q_heads, shape.kv_heads, shape.qk_dim, v_dim, queries,
                      shape.kv_len);
+}
+
+std::string listed_size(const AttentionShape &shape, std::size_t run) {
+  return decode_size(shape) + ":list" + std::to_string(run);
 }
 
 std::vector<AttentionShape> compared_shapes(std::size_t multiple) {

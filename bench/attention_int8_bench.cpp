@@ -44,7 +44,8 @@ Buffer<std::byte> blocks(const Buffer<std::int8_t> &elements, const Buffer<float
 }
 
 struct Int8Attention : TypedAttention<float, std::int8_t> {
-  Int8Attention(const AttentionShape &shape, bool packed, std::size_t group, bool with_blocks)
+  Int8Attention(const AttentionShape &shape, bool packed, std::size_t group, bool with_blocks,
+                std::size_t run = 0)
       : TypedAttention(shape, logits<float>(shape.q_heads * shape.q_len * shape.qk_dim, 0, 0),
                        bytes(shape.kv_heads * (shape.kv_len + 63) / 64 * 64 * shape.qk_dim),
                        bytes(shape.kv_heads * shape.kv_len * shape.v_dim)),
@@ -55,7 +56,7 @@ struct Int8Attention : TypedAttention<float, std::int8_t> {
     options.scale_group = group;
     options.k_scales = k_scales.data();
     options.v_scales = v_scales.data();
-    prepare();
+    prepare(run);
     if (!with_blocks) return;
     k_blocks = blocks(k, k_scales);
     v_blocks = blocks(v, v_scales);
@@ -94,7 +95,7 @@ double int8_attention_error(Part part) {
 void add_part(Kernel<Part> kernel, bool is_whole) {
   const Suite &suite = kernel.suite();
   const auto add = [&](const std::string &size, const AttentionShape &shape, bool packed = false,
-                       std::size_t group = 0) {
+                       std::size_t group = 0, std::size_t run = 0) {
     Work work = attention_work(shape, 1);
     work.element_bytes = sizeof(float);
     work.multiply_adds_of_tile = shape.q_len > 1 ? tile_of_bf16 : 0;
@@ -103,7 +104,7 @@ void add_part(Kernel<Part> kernel, bool is_whole) {
     const bool for_peers = group == block_elements;
     const bool with_blocks = for_peers && suite.plan().peers;
     const auto make = [=] {
-      Int8Attention buffers(shape, packed, group, with_blocks);
+      Int8Attention buffers(shape, packed, group, with_blocks, run);
       buffers.partial();  // the merge step reads these results
       return [buffers = std::move(buffers)](Part one) { one(buffers); };
     };
@@ -121,6 +122,8 @@ void add_part(Kernel<Part> kernel, bool is_whole) {
         if (!is_whole) continue;
         if (keys == 4096) add(decode_size(shape) + ":packed", shape, true);
         if (keys == 4096 || !suite.plan().quick) add_groups(decode_size(shape), shape);
+        if (suite.plan().quick) continue;
+        for (const std::size_t run : Sizes{1, 64}) add(listed_size(shape, run), shape, false, 0, run);
       }
     }
     if (!is_whole) continue;

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "support/attention.hpp"
 #include "support/buffer.hpp"
@@ -23,7 +25,12 @@ struct TypedAttention {
         v(std::move(values)),
         out(shape.q_heads * shape.q_len * shape.v_dim),
         options(attention_options<float>(shape)) {}
-  void prepare() {
+  // `run`: all keys by a list, in runs of so many that follow each other in the cache. 0: without a list.
+  void prepare(std::size_t run = 0) {
+    if (run > 0) {
+      list = scattered_keys(shape.kv_len, run);
+      list_keys(options, list);
+    }
     std::size_t bytes = 0, length = 0;
     require_ok(rapt_attention_workspace(&options, &bytes));
     workspace = Buffer<unsigned char>(bytes);
@@ -48,6 +55,7 @@ struct TypedAttention {
   Buffer<Q> q;
   Buffer<KeyValue> k, v;
   Buffer<Q> out;
+  std::vector<std::int32_t> list;
   rapt_attention_options options;
   Buffer<unsigned char> workspace{0};
   Buffer<float> partials{0};

@@ -146,14 +146,15 @@ void add_rows(Suite &suite, HalfRows own, Uops uops, Narrow narrow) {
 // ---- attention
 
 struct HalfAttention : TypedAttention<std::uint16_t, std::uint16_t> {
-  HalfAttention(const AttentionShape &shape, rapt_type type, rapt_arithmetic arithmetic, Narrow narrow)
+  HalfAttention(const AttentionShape &shape, rapt_type type, rapt_arithmetic arithmetic, Narrow narrow,
+                std::size_t run = 0)
       : TypedAttention(shape, halves(narrow, shape.q_heads * shape.q_len * shape.qk_dim, 0),
                        halves(narrow, shape.kv_heads * shape.kv_len * shape.qk_dim, 1),
                        halves(narrow, shape.kv_heads * shape.kv_len * shape.v_dim, 2)) {
     options.q_type = type;
     options.kv_type = options.out_type = RAPT_TYPE_DEFAULT;
     options.arithmetic = arithmetic;
-    prepare();
+    prepare(run);
   }
 
   AttentionProblem<std::uint16_t> problem() const {
@@ -196,15 +197,16 @@ Kernel<Part> whole_kernel(Suite &suite) {
 void add_attention_part(Kernel<Part> kernel, rapt_type type, Narrow narrow, bool prompts,
                         rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32) {
   const Suite &suite = kernel.suite();
-  const auto add = [&](const std::string &size, const AttentionShape &shape) {
+  const auto add = [&](const std::string &size, const AttentionShape &shape, std::size_t run = 0) {
     Work work = attention_work(shape, 2);
     work.element_bytes = sizeof(float);
     work.multiply_adds_of_tile = arithmetic == RAPT_ARITHMETIC_BF16 ? tile_of_bf16 : 0;
-    kernel.add(size, work, [=] {
-      HalfAttention buffers(shape, type, arithmetic, narrow);
+    const auto make = [=] {
+      HalfAttention buffers(shape, type, arithmetic, narrow, run);
       buffers.partial();  // the merge step reads these results
       return [buffers = std::move(buffers)](Part one) { one(buffers); };
-    });
+    };
+    kernel.add(size, work, make, run > 0 ? By::rapt_alone : By::everyone);
   };
   if (prompts) {
     for (const std::size_t dim : suite.sizes({64, 128}, {128})) {
@@ -219,6 +221,8 @@ void add_attention_part(Kernel<Part> kernel, rapt_type type, Narrow narrow, bool
     for (const std::size_t keys : suite.sizes({512, 4096, 32768}, {512, 4096})) {
       const AttentionShape shape = token_shape(q_heads, 8, keys, 128, 128);
       add(decode_size(shape), shape);
+      if (suite.plan().quick || !prompts) continue;
+      for (const std::size_t run : Sizes{1, 64}) add(listed_size(shape, run), shape, run);
     }
   }
 }

@@ -70,7 +70,7 @@ bool same(const std::vector<float> &a, const std::vector<float> &b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Runs a call with rows of `k` and `v`, a gap of bytes after each one, next to a call with their numbers.
+// Runs a call with rows of `k` and `v`, a gap of bytes after each one, compared with a call with their numbers.
 struct Pair {
   static constexpr std::size_t batch = 2, kv_heads = 2, q_heads = 6;
   std::size_t queries, keys;

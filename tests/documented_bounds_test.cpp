@@ -182,8 +182,8 @@ const std::vector<Row> accuracy = {
      "error of the sum ≤ @ · 2⁻²⁴ · Σ|x·w| (f64: 2⁻⁵³), in bf16 arithmetic @",
      {f32_linear, bf16_linear}},
     {"linear, quantized weights",
-     "N groups of G inputs, next to the exact sum over the quantized numbers: @ · 2⁻²⁴ · Σ|x·w|; in i8 arithmetic @, "
-     "next to the rounded x",
+     "N groups of G inputs, compared with the exact sum over the quantized numbers: @ · 2⁻²⁴ · Σ|x·w|; in i8 arithmetic @, "
+     "compared with the rounded x",
      {[](const Sizes &s) { return quantized_linear_bound(s.n, 64, RAPT_ARITHMETIC_F32); },
       [](const Sizes &s) { return quantized_linear_bound(s.n, 64, RAPT_ARITHMETIC_I8); }}},
     {"reduce, of n elements",
@@ -195,9 +195,9 @@ const std::vector<Row> accuracy = {
     {"convolution, causal_convolution",
      "as linear, with the number of products in place of in_features@",
      {any()}},
-    {"delta_rule, one token of n key dimensions", "next to the sizes of the terms, @", {any()}},
+    {"delta_rule, one token of n key dimensions", "relative to the sizes of the terms, @", {any()}},
     {"delta_rule_backward, one token of n key and m value dimensions, h heads of q for a state",
-     "next to the sizes of the terms, @",
+     "relative to the sizes of the terms, @",
      {any()}},
     {"cross_entropy, without label_smoothing",
      "error ≤ w · (@ · 2⁻²⁴ · max(1, |L|) + 2⁻¹⁴⁹) + @ · 2⁻²⁴ · loss, L the log-sum-exp (f64: @ · 2⁻⁵³, @",

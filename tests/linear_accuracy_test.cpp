@@ -226,7 +226,7 @@ TEST_CASE("relative error of layers with quantized weights") {
     check_published(name + ", I8", error(RAPT_ARITHMETIC_I8, 0), row.in_i8);
     check_published(name + ", I8, an x scale a row", error(RAPT_ARITHMETIC_I8, SIZE_MAX), row.in_i8_by_rows);
     const std::vector<double> of_numbers = exact(quantized_shape, made.x, layer.numbers);
-    check_published(name + ", F32 next to the exact sum",
+    check_published(name + ", F32 compared with the exact sum",
                     relative_rms(layer.run(made.x, RAPT_ARITHMETIC_F32, 0), of_numbers), row.arithmetic);
   }
 }

@@ -1,5 +1,5 @@
 // Tests which arrays of a linear layer may share memory where rows are listed: those that share no element with the
-// listed rows, whatever lies between the rows. Deciding it costs little next to the layer.
+// listed rows, whatever lies between the rows. Deciding it costs little compared with the layer.
 #include <doctest/doctest.h>
 #include <rapt/rapt.h>
 

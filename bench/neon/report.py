@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Instructions per kernel call and the modelled share of a core, NEON next to AVX2. bench/neon/run starts it.
+"""Instructions per kernel call and the modelled share of a core, NEON compared with AVX2. bench/neon/run starts it.
 
   report.py BUILD MCA      BUILD has calls-neon, calls-avx2 and their plugins; MCA is llvm-mca
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The README's plot and table of rapt next to the fastest peer, medians of several runs of one machine:
+"""The README's plot and table of rapt compared with the fastest peer, medians of several runs of one machine:
 
 overview.py RESULTS.json... PICTURE.png
 bench/run --peers --filter '^(attention_f32|softmax_f32|exp_f32|dot_f32|dot_rows_f32|linear_f32|attention_backward_f32)/'

@@ -37,6 +37,32 @@ rapt_attention_options options_of(const AttentionProblem<T> &problem) {
 
 }  // namespace
 
+std::vector<std::int32_t> scattered_pages(std::size_t count) {
+  std::vector<std::int32_t> pages(count);
+  for (std::size_t i = 0; i < count; ++i) pages[i] = static_cast<std::int32_t>(i);
+  Uniform next;
+  for (std::size_t i = count; i > 1; --i) {
+    std::swap(pages[i - 1],
+              pages[std::min(i - 1, static_cast<std::size_t>(next() * static_cast<double>(i)))]);
+  }
+  return pages;
+}
+
+std::vector<std::int32_t> scattered_keys(std::size_t keys, std::size_t run) {
+  std::vector<std::int32_t> list;
+  for (const std::int32_t first : scattered_pages(keys / run)) {
+    for (std::size_t i = 0; i < run; ++i)
+      list.push_back(static_cast<std::int32_t>(static_cast<std::size_t>(first) * run + i));
+  }
+  return list;
+}
+
+void list_keys(rapt_attention_options &options, const std::vector<std::int32_t> &list) {
+  options.key_lists = list.data();
+  options.key_list_strides = {RAPT_REPEAT, RAPT_REPEAT, RAPT_REPEAT};
+  options.cache_len = list.size();
+}
+
 template <class T>
 rapt_attention_options attention_options(const AttentionShape &shape) {
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;

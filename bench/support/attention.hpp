@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "peers/functions.hpp"
 #include "support/attention_work.hpp"
@@ -12,6 +14,13 @@ namespace rapt::bench {
 
 template <class T>
 rapt_attention_options attention_options(const AttentionShape &shape);
+
+// Returns the page numbers 0 to count - 1 in random order, like a block table after long use.
+std::vector<std::int32_t> scattered_pages(std::size_t count);
+// Returns all keys 0 to keys - 1, in runs of `run` that follow each other; the runs are in random order.
+std::vector<std::int32_t> scattered_keys(std::size_t keys, std::size_t run);
+// Makes the options read the whole cache by one list, which must outlive the options.
+void list_keys(rapt_attention_options &options, const std::vector<std::int32_t> &list);
 
 // scratch_elements() returns the size of the scratch memory in elements. It holds rapt's workspace, or
 // `rows` rows of scores of a peer, whichever is larger.

@@ -9,7 +9,7 @@
  * read no element of x. Rows without columns have only a log-sum-exp, which is -inf or the sink.
  *
  * Options. 0 is the default of every field: a zeroed struct with `size` and the shape set is plain softmax or
- * plain attention. No set field is ignored: a field without effect next to the others is an error, and the
+ * plain attention. No set field is ignored: a field that has no effect given the others is an error, and the
  * status names it. A field that another stage of the same work uses may be set, such as `lse` in a partial
  * call: the merge writes lse. A struct may grow at its end. Each size that it has had in a release is
  * accepted, and no other. Every product of sizes is checked for overflow.
@@ -166,7 +166,7 @@ enum rapt_status {
   RAPT_BAD_DQ_STRIDES,    /**< the strides of dq let two of its rows overlap */
   RAPT_BAD_DK_STRIDES,    /**< the strides of dk let two of its rows overlap */
   RAPT_BAD_DV_STRIDES,    /**< the strides of dv let two of its rows overlap */
-  RAPT_BAD_DBIAS, /**< dbias without a bias, next to bias_type or slopes, or two of its rows partly overlap */
+  RAPT_BAD_DBIAS, /**< dbias without a bias, with a bias_type or slopes, or two of its rows partly overlap */
   RAPT_BAD_DSINKS,    /**< dsinks without sinks */
   RAPT_BAD_W,         /**< w is null */
   RAPT_BAD_X_STRIDES, /**< a stride of x is 0 or negative */
@@ -1629,7 +1629,7 @@ RAPT_API rapt_status rapt_gated_backward(const void *gate, const void *up, const
  * |scale| and added to q . k: a sum above the type's range is infinite. A bias that brings a sum below it makes the lowest
  * number, so that a row whose biases are all the lowest number (finfo.min) has equal weights.
  *
- * src/manual/coming_from.md has the names of torch, FlashInfer, xFormers, ONNX and ggml next to these options.
+ * src/manual/coming_from.md has the names of torch, FlashInfer, xFormers, ONNX and ggml for these options.
  *
  * size and the shape must be set, everything else is optional. Start from zeros or from
  * RAPT_ATTENTION_OPTIONS_INIT. */
@@ -1749,7 +1749,7 @@ typedef struct rapt_attention_options {
   rapt_type v_type;
 
   /* A bias of 16 bits, and a factor for each head, as masks of engines with ALiBi have. */
-  rapt_type bias_type; /**< of bias: RAPT_F16 or RAPT_BF16, not next to f64; 0: the arithmetic type */
+  rapt_type bias_type; /**< of bias: RAPT_F16 or RAPT_BF16, not with f64; 0: the arithmetic type */
   /** [q_heads] of the arithmetic type, or null: what is added in head h is bias * bias_slopes[h], rounded to that type.
    * A product of -inf excludes its key. */
   const void *bias_slopes;
@@ -1962,7 +1962,7 @@ typedef struct rapt_attention_gradients {
   rapt_strides dq_strides;   /**< of dq */
   rapt_strides dk_strides;   /**< of dk */
   rapt_strides dv_strides;   /**< of dv */
-  /** With options->bias_strides; summed where they repeat an element; or null. Not next to bias_slopes, or to a bias of
+  /** With options->bias_strides; summed where they repeat an element; or null. Not with bias_slopes, or with a bias of
    * 16 bits. */
   void *dbias;
   void *dsinks; /**< [q_heads], or null */
@@ -2851,7 +2851,7 @@ typedef struct rapt_delta_rule_gradients {
  *
  * Special values: a NaN or infinity of q, dout or dfinal reaches its token and tokens before it. One of v reaches its
  * token and tokens after it, but no dv. One of k, g, beta or a state may reach all gradients of its head. A g of -inf
- * has a dg of 0 next to finite numbers.
+ * has a dg of 0 with finite numbers.
  *
  * Aliasing: outputs overlap nothing. Without tokens dstate gets a copy of dfinal, or zeros, and nothing else is
  * written. Every element of a gradient that belongs to a token of a sequence is written.

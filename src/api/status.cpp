@@ -143,7 +143,7 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_DV_STRIDES:
       return "gradients->dv_strides let two rows of dv overlap";
     case RAPT_BAD_DBIAS:
-      return "gradients->dbias is set without options->bias, or next to bias_slopes or a bias_type of 16 bits, or "
+      return "gradients->dbias is set without options->bias, or with bias_slopes or a bias_type of 16 bits, or "
              "options->bias_strides let two of its rows partly overlap";
     case RAPT_BAD_DSINKS:
       return "gradients->dsinks is set without options->sinks";
@@ -294,7 +294,7 @@ const char *text_of(rapt_status status) {
       return "dims is 0 or above RAPT_MAX_DIMS (of convolutions: RAPT_MAX_CONVOLVED, of batches: RAPT_MAX_BATCH_DIMS), or in_size, taps, stride, "
              "dilation, pad_before or pad_after has an entry at or beyond it";
     case RAPT_BAD_Z_STRIDES:
-      return "a stride of options->z_strides is 0 or negative next to others, or set for a function that does not read z";
+      return "a stride of options->z_strides is 0 or negative where others are set, or set for a function that does not read z";
     case RAPT_BAD_FUNCTION:
       return "options->function is not one of rapt_map_function";
     case RAPT_BAD_INPUTS:
@@ -349,9 +349,9 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_DECAY:
       return "options->decay_per_key is set without options->g";
     case RAPT_BAD_G_STRIDES:
-      return "a stride of options->g_strides is 0 or negative next to others, or set without g";
+      return "a stride of options->g_strides is 0 or negative where others are set, or set without g";
     case RAPT_BAD_BETA_STRIDES:
-      return "a stride of options->beta_strides is 0 or negative next to others, or set without beta";
+      return "a stride of options->beta_strides is 0 or negative where others are set, or set without beta";
     case RAPT_BAD_L2_NORM:
       return "options->l2_norm is not one of rapt_l2_norm";
     case RAPT_BAD_STATE_STRIDES:

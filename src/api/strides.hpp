@@ -1,5 +1,5 @@
 // Applies the rule for strides of tensors. If all strides are 0, the tensor is contiguous. RAPT_REPEAT
-// repeats a dimension. A stride of 0 next to other strides is an error for every dimension longer than 1.
+// repeats a dimension. A stride of 0 among other strides is an error for every dimension longer than 1.
 #pragma once
 
 #include <cstddef>

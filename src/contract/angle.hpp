@@ -38,7 +38,7 @@ struct Angle {
 //
 // |x| is m * 2^e. Of 2 / pi, bits of weight 2^(2 - e) and above only add multiples of 4. The 192 bits below them, times m,
 // are the quadrant, in two bits, and 190 bits of its fraction. No double is nearer to a multiple of pi / 2 than 2^-62,
-// so what is cut off, 2^-137, is small next to the fraction.
+// so what is cut off, 2^-137, is small compared with the fraction.
 inline Angle far_angle(double x) {
   __extension__ using Wide = unsigned __int128;
   const auto bits = std::bit_cast<std::uint64_t>(x);

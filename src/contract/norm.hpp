@@ -46,7 +46,7 @@
 // rms_norm: the terms of dot(x, x) are not negative, so it has the relative error D u. Rounding n, the quotient and the
 // sum with eps add 3 u. The root halves these errors and adds u, and so does the quotient: R has the relative error
 // (D / 2 + 3.5) u. The product x * r adds u, so t errs by e = (D / 2 + 5) u |t| + z. The product with w adds u |y| + z.
-// Terms that underflow change the mean by less than z, which is nothing next to 2^-100.
+// Terms that underflow change the mean by less than z, which is nothing compared with 2^-100.
 //
 // layer_norm: let o be the exact mean, S^2 the exact variance, so that S R <= 1, and A the mean of |x - o|, which is at
 // most S. The mean of |x - p| is at most sqrt(n) S, because its square is at most S^2 + (p - o)^2 <= S^2 + (n - 1) S^2.

@@ -28,7 +28,7 @@
 //   MEAN      the rounding of n and the quotient add 2 u |mean|.
 //   NORM_1    its terms are not negative: the relative error is D u.
 //   NORM_2    a sum of squares has the relative error D u. The root halves it and adds u: (D / 2 + 1) u. Squares that underflow
-//             are off by at most 2^-150 (f64: 2^-1075) each, which next to `least` is less than u / 64 for n up to 2^55.
+//             are off by at most 2^-150 (f64: 2^-1075) each, which, compared with `least`, is less than u / 64 for n up to 2^55.
 //   VARIANCE  let the mean err by e. The exact sum of (x - mean)^2 grows by n e^2. A deviation has the relative error u, so its
 //             square 2 u, to first order. The sum adds D u, the divisor and the quotient 2 u. So V errs by
 //             (D + 5) u (V + e^2 n / (n - correction)) + e^2 n / (n - correction).

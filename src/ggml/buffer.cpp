@@ -7,7 +7,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "ggml/device.hpp"
+#include "ggml/buffer_type.hpp"
 #include "ggml/host.hpp"
 #include "ggml/pack.hpp"
 #include "ggml/say.hpp"
@@ -215,28 +215,16 @@ std::size_t packed_bytes(ggml_backend_buffer_type_t, Tensor t) {
   return packing ? packing->matrix_bytes * extent(t, 2) * extent(t, 3) : span_bytes(t);
 }
 
-ggml_backend_buffer_type make_type(decltype(ggml_backend_buffer_type_i::get_name) name,
-                                   decltype(ggml_backend_buffer_type_i::alloc_buffer) allocate_buffer,
-                                   decltype(ggml_backend_buffer_type_i::get_alloc_size) bytes) {
-  ggml_backend_buffer_type made = {};
-  made.iface.get_name = name;
-  made.iface.alloc_buffer = allocate_buffer;
-  made.iface.get_alignment = type_alignment;
-  made.iface.get_alloc_size = bytes;
-  made.device = device();
-  return made;
-}
-
 }  // namespace
 
 ggml_backend_buffer_type_t plain_buffer_type() {
-  static ggml_backend_buffer_type type = make_type(plain_name, allocate_plain, nullptr);
-  return &type;
+  static BufferType type(plain_name, allocate_plain, type_alignment, nullptr);
+  return type.of_host();
 }
 
 ggml_backend_buffer_type_t packed_buffer_type() {
-  static ggml_backend_buffer_type type = make_type(packed_name, allocate_packed, packed_bytes);
-  return &type;
+  static BufferType type(packed_name, allocate_packed, type_alignment, packed_bytes);
+  return type.of_host();
 }
 
 Place place_of(Tensor t) {
@@ -244,8 +232,7 @@ Place place_of(Tensor t) {
   if (!buffer) return Place::none;
   if (buffer->buft == plain_buffer_type()) return Place::plain;
   if (buffer->buft == packed_buffer_type()) return Place::packed;
-  const auto is_host = buffer->buft ? buffer->buft->iface.is_host : nullptr;
-  return is_host && is_host(buffer->buft) ? Place::host : Place::foreign;
+  return buffer->buft && host().is_host(buffer->buft) ? Place::host : Place::foreign;
 }
 
 bool is_packed(Tensor t) {

@@ -5,7 +5,9 @@
 
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <string>
+#include <string_view>
 
 namespace rapt_ggml {
 
@@ -13,10 +15,13 @@ namespace {
 
 Host found;
 
-// Structs and tables of functions are equal in these versions. GGML_BACKEND_API_VERSION alone does not say so.
-constexpr int oldest_minor = 23, newest_minor = 25;
-static_assert(GGML_BACKEND_API_VERSION == 2,
-              "these headers of ggml have other structs: nobody has compared them yet");
+// The releases of ggml, 0.first to 0.last, whose headers were compared: all that we use is equal, but for a buffer type
+// (buffer_type.hpp). GGML_BACKEND_API_VERSION alone does not say so.
+struct Releases {
+  int first, last, api_version;
+};
+constexpr Releases compared[] = {{23, 25, 2}, {26, 26, 3}};
+constexpr int oldest_minor = std::begin(compared)->first, newest_minor = std::rbegin(compared)->last;
 
 bool has_ggml(void *handle) { return handle && dlsym(handle, "ggml_backend_buffer_init"); }
 
@@ -50,10 +55,17 @@ bool find(void *handle, const char *name, Function *&function) {
   return function != nullptr;
 }
 
-bool version_fits(const char *text) {
+// The GGML_BACKEND_API_VERSION of a version of ggml; 0 if the plugin does not know this version.
+int api_version_of(const char *text) {
   int major = 0, minor = 0;
-  return std::sscanf(text, "%d.%d", &major, &minor) == 2 && major == 0 && minor >= oldest_minor &&
-         minor <= newest_minor;
+  if (std::sscanf(text, "%d.%d", &major, &minor) != 2) return 0;
+  for (const Releases &r : compared) {
+    if (major == 0 && minor >= r.first && minor <= r.last) return r.api_version;
+  }
+#ifdef RAPT_GGML_VERSION  // of the tree that this file was compiled with
+  if (std::string_view(text) == RAPT_GGML_VERSION) return GGML_BACKEND_API_VERSION;
+#endif
+  return 0;
 }
 
 }  // namespace
@@ -66,7 +78,8 @@ const char *find_host(const void *caller) {
   if (!handle) return "no object of this process exports ggml's functions";
   if (!find(handle, "ggml_version", found.version)) return "this ggml has no ggml_version(): it is too old";
   find(handle, "ggml_log_internal", found.log);
-  if (!version_fits(found.version())) {
+  found.api_version = api_version_of(found.version());
+  if (found.api_version == 0) {
     sentence = std::string("this is ggml ") + found.version() + ", and the plugin knows 0." +
                std::to_string(oldest_minor) + " to 0." + std::to_string(newest_minor);
     return sentence.c_str();
@@ -80,6 +93,7 @@ const char *find_host(const void *caller) {
   need("ggml_graph_n_nodes", found.graph_length);
   need("ggml_graph_node", found.graph_node);
   need("ggml_backend_buffer_init", found.buffer_init);
+  need("ggml_backend_buft_is_host", found.is_host);
   if (!missing) return nullptr;
   sentence = std::string("this ggml has no ") + missing + "()";
   return sentence.c_str();

@@ -17,7 +17,9 @@ struct Host {
   decltype(&::ggml_graph_n_nodes) graph_length = nullptr;
   decltype(&::ggml_graph_node) graph_node = nullptr;
   decltype(&::ggml_backend_buffer_init) buffer_init = nullptr;
+  decltype(&::ggml_backend_buft_is_host) is_host = nullptr;
   void (*log)(enum ggml_log_level, const char *, ...) = nullptr;
+  int api_version = 0;  // its GGML_BACKEND_API_VERSION, which need not be that of our headers
 };
 
 // The functions that find_host() has found.

@@ -1,5 +1,6 @@
 #include "ggml/numbers.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace rapt_ggml {
@@ -28,6 +29,10 @@ std::uint64_t hash_of(const std::byte *row, std::size_t bytes) {
   return hash;
 }
 
+bool is_zero(const std::byte *row, std::size_t bytes) {
+  return std::all_of(row, row + bytes, [](std::byte b) { return b == std::byte{0}; });
+}
+
 }  // namespace
 
 void CacheNumbers::write(std::size_t row) {
@@ -41,6 +46,10 @@ void CacheNumbers::restore(std::size_t first, std::size_t count, const std::byte
   for (std::size_t i = 0; i < count; ++i) {
     std::uint32_t number = saved.find(data + i * row_bytes_, row_bytes_, next_restored_);
     if (number == RowNumber::none) {
+      if (is_zero(data + i * row_bytes_, row_bytes_)) {  // llama.cpp 0.6.0 clears what it has restored in vain
+        rows_[first + i] = {};
+        continue;
+      }
       number = next_restored_;
       unknown_origin_ = true;
     }

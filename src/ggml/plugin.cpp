@@ -63,7 +63,7 @@ bool device_supports_op(ggml_backend_dev_t, Tensor op) {
 
 bool device_supports_buffer_type(ggml_backend_dev_t, ggml_backend_buffer_type_t type) {
   if (type == plain_buffer_type() || type == packed_buffer_type()) return true;
-  return type->iface.is_host && type->iface.is_host(type);
+  return host().is_host(type);
 }
 
 const char *registry_name(ggml_backend_reg_t) { return "RAPT"; }
@@ -87,7 +87,7 @@ void *registry_function(ggml_backend_reg_t, const char *name) {
 ggml_backend_reg_t registry() {
   static ggml_backend_reg made = [] {
     ggml_backend_reg reg = {};
-    reg.api_version = GGML_BACKEND_API_VERSION;
+    reg.api_version = host().api_version;
     reg.iface.get_name = registry_name;
     reg.iface.get_device_count = registry_length;
     reg.iface.get_device = registry_device;

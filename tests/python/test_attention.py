@@ -253,7 +253,7 @@ def test_caches_in_blocks_that_are_refused(random: Random) -> None:
         (ValueError, "k has rows of 67 bytes: a block of Q8_0 has 34", {"k": k[..., 1:], "k_type": "Q8_0"}),
         (ValueError, "v has rows of 68 bytes: a block of Q4_0 has 18", {"k_type": "Q8_0", "v_type": "Q4_0"}),
         (ValueError, "k has the shape (2, 5, 34), not (2, 5, 68)", {"k": k[..., :34], "k_type": "Q8_0"}),
-        (ValueError, "packed_keys is set next to keys in blocks", {"k_type": "Q8_0", "packed_keys": True}),
+        (ValueError, "packed_keys is set with keys in blocks", {"k_type": "Q8_0", "packed_keys": True}),
         (TypeError, "k has elements of uint8, which rapt lacks", {}),
         (TypeError, "k has elements of int8 and v of float32", {"k": k.view(np.int8), "v": numbers}),
         (ValueError, "k_scales is for keys and values of int8", {"k_type": "Q8_0", "k_scales": np.ones((2, 5))}),

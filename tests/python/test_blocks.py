@@ -342,7 +342,7 @@ def test_errors(random: Random) -> None:
     with pytest.raises(TypeError, match="w has weights of i8, which unpack_quantized takes"):
         rapt.unpack_blocks(rapt.pack_quantized(np.ones((2, 3), np.int8), "i8"))
     x = np.ones(256, F32)
-    with pytest.raises(TypeError, match="float64 next to Q6_K weights"):
+    with pytest.raises(TypeError, match="float64 with Q6_K weights"):
         rapt.linear(x.astype(float), packed)
     with pytest.raises(ValueError, match="x of f32 and w of Q6_K have no arithmetic 'bf16'"):
         rapt.linear(x, packed, arithmetic="bf16")

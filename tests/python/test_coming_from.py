@@ -1,4 +1,4 @@
-"""The pages of names from other libraries: their rules, as they state them, next to rapt's options."""
+"""The pages of names from other libraries: their rules, as they state them, compared with rapt's options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rapt.delta_rule next to float64, in chunks, and its refusals."""
+"""rapt.delta_rule compared with float64, in chunks, and its refusals."""
 
 from __future__ import annotations
 

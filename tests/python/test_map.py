@@ -1,4 +1,4 @@
-"""Elementwise functions next to NumPy's in f64, with the header's bounds, and their shapes, strides and errors."""
+"""Elementwise functions compared with NumPy's in f64, with the header's bounds, and their shapes, strides and errors."""
 
 from __future__ import annotations
 

@@ -75,11 +75,11 @@ ATTENTION: list[tuple[Call, Status | None, str]] = [
     (lambda f: f(q_starts=[0, 10]), Status.Q_STARTS, "q_starts[1] is 10, but sequence 1 has 9 queries"),
 ]  # fmt: skip
 ONLY_ATTENTION: list[tuple[Call, Status | None, str]] = [
-    (lambda: attention(out_type="f64"), Status.TYPE, "out_type is 'f64' next to a q of float32: f64 goes only with f64"),
+    (lambda: attention(out_type="f64"), Status.TYPE, "out_type is 'f64' with a q of float32: f64 goes only with f64"),
     (lambda: doubles(attention, out_type="f32"), Status.TYPE,
-     "out_type is 'f32' next to a q of float64: f64 goes only with f64"),
+     "out_type is 'f32' with a q of float64: f64 goes only with f64"),
     (lambda: doubles(attention, arithmetic="f32"), Status.ARITHMETIC,
-     "arithmetic is 'f32' next to a q of float64, whose arithmetic is its own"),
+     "arithmetic is 'f32' with a q of float64, whose arithmetic is its own"),
     (lambda: int8(arithmetic="bf16"), Status.ARITHMETIC,
      "arithmetic is 'bf16', which needs a q, k and v of bf16, not q of float32 and k and v of int8"),
     (lambda: attention(q=np.ones((1, 1, 4), F), k=np.ones((1, 1, 4), F), v=np.ones((1, 1, 2**20 + 1), F)), Status.DIM,
@@ -102,7 +102,7 @@ ONLY_ATTENTION: list[tuple[Call, Status | None, str]] = [
     (lambda: attention(key_lists=[[20, 3], [2, -1]], key_list_lengths=[2, 3]), Status.KEY_LIST_LENGTHS,
      "key_list_lengths[1, 0, 0] is 3, but lists have 2 entries"),
     (lambda: attention(key_lists=[[20, 3], [2, -1]], key_list_lengths=[2, 1], causal=True), Status.QUERIES_PER_LIST,
-     "key_lists of several lists, or with key_list_lengths, next to causality, a window or alibi_slopes: these count from "
+     "key_lists of several lists, or with key_list_lengths, together with causality, a window or alibi_slopes: these count from "
      "a query's position, which needs one list for all queries"),
     (lambda: attention(k=rapt.pack_keys(K), packed_keys=True, kv_starts=[0, 16]), Status.KV_STARTS,
      "kv_starts[1] is 16, no multiple of 64: a sequence in packed keys begins at one"),
@@ -111,7 +111,7 @@ ONLY_ATTENTION: list[tuple[Call, Status | None, str]] = [
     (lambda: ragged(q_starts=[1, 1]), None,
      "q_starts and q_offsets both say where queries begin: only one of them may be given"),
     (lambda: rapt.attention(Q[0], rapt.pack_keys(K[0]), K[0], packed_keys=True, q_offsets=[0, 9], kv_offsets=[0, 21]),
-     Status.PACKED_KEYS, "packed_keys is True next to kv_offsets: packed keys of sequences end to end are not possible"),
+     Status.PACKED_KEYS, "packed_keys is True with kv_offsets: packed keys of sequences end to end are not possible"),
     (lambda: of_size(2**60), Status.SIZE,
      f"q of (1, 1, 1), k of (1, {2**60}, 1) and v of (1, {2**60}, 1) are larger than memory can be"),
     # What Python finds itself has no status.
@@ -196,7 +196,7 @@ LINEAR: list[tuple[Call, Status | None, str]] = [
     (lambda: rapt.linear(X, W, out=as_strided(np.ones(999, F), (6, 64), (4, 4))), None,
      "out has no single stride from row to row"),
     (lambda: rapt.linear(X[:, 1:], W), None, "x has the shape (6, 63) and w (64, 64): other inputs"),
-    (lambda: rapt.linear(X, W.astype(float)), None, "w has elements of float64 next to an x of float32: f64 goes only with f64"),
+    (lambda: rapt.linear(X, W.astype(float)), None, "w has elements of float64 with an x of float32: f64 goes only with f64"),
     (lambda: rapt.pack_weights(np.ones((3, 0))), None, "w has the shape (3, 0): no inputs"),
     (lambda: rapt.pack_weights([W, W[:, 1:]]), None, "w[0] has the shape (64, 64) and w[1] (64, 63): other inputs"),
     (lambda: rapt.pack_weights([W, W.astype(float)]), None, "w[0] has elements of float32 and w[1] float64"),
@@ -222,7 +222,7 @@ ROWS: list[tuple[Call, Status | None, str]] = [
     (lambda: rapt.softmax_backward(X, X, 1e39), None, "scale is 1e+39, which is not finite in float32"),
     (lambda: rapt.softmax(X, row_lengths=[1, 2, 3, 4, 65, 6]), None, "row_lengths holds 65, and rows have 64 elements"),
     (lambda: rapt.softmax(X, axis=0, mask=np.ones((1, 1, 1), bool)), None,
-     "mask has the shape (1, 1, 1), next to an x of 2 dimensions"),
+     "mask has the shape (1, 1, 1), with an x of 2 dimensions"),
     (lambda: rapt.softmax(X, row_lengths=-2), None, "row_lengths holds -2, a negative length"),
     (lambda: rapt.logsumexp(X, empty_rows_are_zero=True), None,
      "empty_rows_are_zero is True, which logsumexp lacks: a row of -inf has -inf"),

@@ -109,7 +109,7 @@ def test_gradients_of_statistics_have_the_same_bits(
     for got, true in zip(backward(x, dy, w, statistics=statistics), expected):
         assert np.array_equal(got, true)
     for got, true in zip(backward(x, dy, w, eps=0.5, statistics=tuple(statistics)), expected):
-        assert np.array_equal(got, true), "eps has no effect next to statistics"
+        assert np.array_equal(got, true), "eps has no effect with statistics"
     others = statistics._replace(rstd=statistics.rstd * 2)
     assert not np.array_equal(backward(x, dy, w, statistics=others)[0], expected[0])
     of_sum = forward(x, w, residual=residual, return_statistics=True)[1]

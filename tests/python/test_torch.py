@@ -1,4 +1,4 @@
-"""rapt.torch next to plain operators of PyTorch."""
+"""rapt.torch compared with plain operators of PyTorch."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def gradients(function: Call, inputs: Any, dy: Any) -> Any:
 
 
 def compare(function: Call, reference: Call, inputs: Any, tolerance: float, **options: Any) -> None:
-    """Results and gradients, next to those of the reference in f64."""
+    """Results and gradients, compared with those of the reference in f64."""
     wide = [x.detach().double().requires_grad_(x.requires_grad) for x in inputs]
     result, expected = function(*inputs, **options), reference(*wide, **options)
     assert result.dtype == inputs[0].dtype and result.shape == expected.shape

@@ -174,7 +174,7 @@ def attention(
     scale           the factor of the scores; 1/sqrt(dim) by default. 0 and what the type cannot hold are refused
     causal          True or "bottom_right": the last query sees the last key; "top_left": the first query sees the
                     first key only, as with PyTorch's is_causal
-    causal_offset   query i sees the keys up to i + causal_offset, an integer; not next to causal. i + causal_offset is then
+    causal_offset   query i sees the keys up to i + causal_offset, an integer; not with causal. i + causal_offset is then
                     the query's position, as i is with "top_left"; otherwise the last query has that of the last key
     window_left     w: a query sees the w keys that end at its position, its own included: j > p - w for key j and a query at
                     p. None and 0 are no limit. FlashInfer's window_left of w is w + 1 here, and its -1 is None
@@ -195,26 +195,26 @@ def attention(
                     missing. q_len and kv_len are then the longest sequence's
     kv_starts       [batch] integers, the first key of each sequence, for left padding. Nothing is read before them. mask,
                     bias and positions count the padding; a row has the bits of the same sequence alone. In pages they
-                    are multiples of 16, with packed_keys of 64; not next to kv_offsets
+                    are multiples of 16, with packed_keys of 64; not with kv_offsets
     q_starts        [batch] integers, the first query of each sequence: those before see no key. Under causality queries
-                    before kv_starts see none anyway. Not next to q_offsets
+                    before kv_starts see none anyway. Not with q_offsets
     block_table     [batch][pages] integers: k and v are [pages][kv_heads][page_size][dim]. kv_len is the largest of
                     kv_lengths, or all pages of a row. page_size is a multiple of 64 with packed_keys
     key_lists       integers, tokens of k and v: [batch][kv_len] lists of a sequence each, [batch][lists][kv_len] of blocks of
                     queries, or [batch][kv_heads][lists][kv_len]. Key j is entry j of a list, so that results have the bits
                     of the listed tokens laid end to end. -1 is a key that no query sees. k and v have any number of tokens,
-                    and may have a batch of 1 that all sequences share. Not next to kv_offsets, kv_starts, block_table or
+                    and may have a batch of 1 that all sequences share. Not with kv_offsets, kv_starts, block_table or
                     packed_keys
     key_list_lengths   integers in the shape of key_lists without its last dimension, the entries of each list
     queries_per_list   how many queries share a list, where there are several; 1 if there is a list for each query. Several
                     lists, and key_list_lengths, go with no causality, window or slope
-    packed_keys     True: k comes from pack_keys; not next to kv_offsets
+    packed_keys     True: k comes from pack_keys; not with kv_offsets
     k_scales, v_scales   numbers in the shape of v without its last dimension, or with the scale groups in its place, only
                     of int8
     scale_group     32, 64 or 128 elements of a head per scale, of which dim and v_dim are multiples; all by default
     k_type, v_type  "Q8_0", "Q4_0" or another type of blocks of files and of llama.cpp's caches, of k and of v: uint8 of
                     [batch][kv_heads][kv_len][bytes of a row]. Results have the bits of a call with the numbers of f32 that
-                    these blocks stand for. Not next to packed_keys
+                    these blocks stand for. Not with packed_keys
     arithmetic      "f32" (not of f64), or "bf16" where q, k and v are bf16, instead of the types' own
     out_type        "f32", "f16" or "bf16" instead of q's type, or a dtype of NumPy or PyTorch
 
@@ -469,7 +469,7 @@ def attention_backward(
 
     The options must be those of the call: scale, softcap, query_scales, alibi_slopes, sinks, bias, mask, causal,
     causal_offset, window_left, window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, kv_starts, q_starts,
-    arithmetic and out_type, as attention describes them. There are no gradients of query_scales and alibi_slopes, nor next to keys and values in
+    arithmetic and out_type, as attention describes them. There are no gradients of query_scales and alibi_slopes, nor with keys and values in
     pages, packed keys and int8.
 
     threads: 1 by default, None for all CPUs. Every number of threads gives the same bits.

@@ -91,7 +91,7 @@ class AttentionCall:
         o.kv_type, self.k_row, o.qk_dim = _cache_type(k, "k", k_type)
         o.v_type, self.v_row, o.v_dim = _cache_type(v, "v", v_type)
         if self.packed_keys and (o.kv_type != o.v_type or k_type is not None):
-            raise ValueError("packed_keys is set next to keys in blocks, or of another type than values")
+            raise ValueError("packed_keys is set with keys in blocks, or of another type than values")
         if o.kv_type != o.v_type and not {F64, I8}.isdisjoint((o.kv_type, o.v_type)):
             raise TypeError(f"k has elements of {k.dtype.name} and v of {v.dtype.name}")
         o.out_type = q_type if out_type is None else type_choice(OUT_TYPES, "out_type", out_type)
@@ -133,7 +133,7 @@ class AttentionCall:
             expected = (*v.shape[:-2], -(-o.kv_len // BLOCK), o.qk_dim, BLOCK)
             o.packed_keys = 1
         if k.shape != expected:
-            raise ValueError(f"k has the shape {k.shape}, not {expected} next to a q of {q.shape} and a v of {v.shape}")
+            raise ValueError(f"k has the shape {k.shape}, not {expected} with a q of {q.shape} and a v of {v.shape}")
         if o.qk_dim == 0:
             raise ValueError(f"q has the shape {q.shape}: no elements in a row")
         if o.v_dim == 0:  # it would mean as many as q has
@@ -223,7 +223,7 @@ class AttentionCall:
         if not 2 <= lists.ndim <= 4:
             raise ValueError(f"key_lists has {lists.ndim} dimensions, not 2 to 4")
         if self.packed_keys:
-            raise ValueError("key_lists is set next to packed_keys: only plain keys can be listed")
+            raise ValueError("key_lists is set with packed_keys: only plain keys can be listed")
         shape = (len(lists), *(1,) * (4 - lists.ndim), *lists.shape[1:])
         self.key_lists = lists.reshape(shape)
         o.cache_len, o.kv_len = o.kv_len, shape[3]

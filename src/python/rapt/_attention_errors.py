@@ -38,7 +38,7 @@ def _type(call: AttentionCall) -> str:
         return "q has elements of int8: only k and v may have them"
     if (o.q_type == F64) != (o.kv_type == F64):
         return f"{_names(call)} do not go together: float64 goes only with float64"
-    return f"out_type is {SUFFIXES[o.out_type]!r} next to a q of {call.q.dtype.name}: f64 goes only with f64"
+    return f"out_type is {SUFFIXES[o.out_type]!r} with a q of {call.q.dtype.name}: f64 goes only with f64"
 
 
 def _arithmetic(call: AttentionCall) -> str:
@@ -46,7 +46,7 @@ def _arithmetic(call: AttentionCall) -> str:
         return f"arithmetic is 'bf16', which needs a q, k and v of bf16, not {_names(call)}"
     if call.options.arithmetic == 3:
         return "arithmetic is 'i8', which only linear has: attention has 'f32' and 'bf16'"
-    return f"arithmetic is 'f32' next to a q of {call.q.dtype.name}, whose arithmetic is its own"
+    return f"arithmetic is 'f32' with a q of {call.q.dtype.name}, whose arithmetic is its own"
 
 
 def _heads(call: AttentionCall) -> str:
@@ -128,13 +128,13 @@ def _key_list_lengths(call: AttentionCall) -> str:
 
 def _queries_per_list(call: AttentionCall) -> str:
     return (
-        "key_lists of several lists, or with key_list_lengths, next to causality, a window or alibi_slopes: these count from "
+        "key_lists of several lists, or with key_list_lengths, together with causality, a window or alibi_slopes: these count from "
         "a query's position, which needs one list for all queries"
     )
 
 
 def _packed_keys(call: AttentionCall) -> str:
-    return "packed_keys is True next to kv_offsets: packed keys of sequences end to end are not possible"
+    return "packed_keys is True with kv_offsets: packed keys of sequences end to end are not possible"
 
 
 def _overlap(call: AttentionCall) -> str:

@@ -867,7 +867,7 @@ class _Call:
             o.y_type = type_choice(OUT_TYPES, "out_type", out_type)
             if (o.y_type == F64) != (x_type == F64):
                 raise ValueError(
-                    f"out_type is {shown(out_type)} next to an x of {x.dtype.name}: f64 goes only with f64"
+                    f"out_type is {shown(out_type)} with an x of {x.dtype.name}: f64 goes only with f64"
                 )
         if arithmetic is not None:
             o.arithmetic = choice(ARITHMETIC, "arithmetic", arithmetic)
@@ -884,7 +884,7 @@ class _Call:
         o = self.options
         if (w._number == F64) != (o.x_type == F64):
             what = "quantized" if w.type in QUANTIZED else w.type
-            raise TypeError(f"x has elements of {self.x.dtype.name} next to {what} weights: f64 goes only with f64")
+            raise TypeError(f"x has elements of {self.x.dtype.name} with {what} weights: f64 goes only with f64")
         self.weights = w.data
         o.packed_w, o.w_type, o.scale_group = 1, w._number, w.scale_group
         return w.shape
@@ -902,7 +902,7 @@ class _Call:
         rapt_type = _floating_type(array, name)
         if (rapt_type == F64) != (self.options.x_type == F64):
             raise TypeError(
-                f"{name} has elements of {array.dtype.name} next to an x of {self.x.dtype.name}: f64 goes only with f64"
+                f"{name} has elements of {array.dtype.name} with an x of {self.x.dtype.name}: f64 goes only with f64"
             )
         return rapt_type
 
@@ -919,7 +919,7 @@ class _Call:
     def set_x(self, x_rows: Any, y_rows: Any) -> None:
         o, x = self.options, self.x
         if (x_rows is not None or y_rows is not None) and x.ndim != 2:
-            raise ValueError(f"x has {x.ndim} dimensions, not 2, next to a list of rows")
+            raise ValueError(f"x has {x.ndim} dimensions, not 2, with a list of rows")
         if x_rows is not None:
             rows = _row_list(x_rows, "x_rows", len(x), "x")
             o.x_rows = self.keep(rows)

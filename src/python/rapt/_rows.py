@@ -58,7 +58,7 @@ def _along(array: Array, axis: int, ndim: int, name: str) -> Array:
     if axis == ndim - 1:
         return array
     if array.ndim > ndim:
-        raise ValueError(f"{name} has the shape {array.shape}, next to an x of {ndim} dimensions")
+        raise ValueError(f"{name} has the shape {array.shape}, with an x of {ndim} dimensions")
     return np.moveaxis(array[(None,) * (ndim - array.ndim)], axis, -1)
 
 

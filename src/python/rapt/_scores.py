@@ -17,7 +17,7 @@ def causal_fields(causal: Any, causal_offset: int | None) -> dict[str, int]:
     is_flag = causal is None or isinstance(causal, (bool, np.bool_))
     if causal_offset is not None:
         if not is_flag or causal:
-            raise ValueError(f"causal is {shown(causal)} next to a causal_offset, which says where causality begins")
+            raise ValueError(f"causal is {shown(causal)} with a causal_offset, which says where causality begins")
         return {
             "causal": CAUSAL["offset"],
             "causal_offset": integer(causal_offset, "causal_offset", -(1 << 60), 1 << 60),

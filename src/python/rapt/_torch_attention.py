@@ -184,7 +184,7 @@ def scaled_dot_product_attention(
     attn_mask    what broadcasts to [...][L][S]: of bool, where True may attend, or numbers of the query's type or float32
                  that are added to the scaled scores
     dropout_p    only 0: results are the same on every call
-    is_causal    query i sees the keys 0 to i, from the top left also where L is not S; not next to attn_mask
+    is_causal    query i sees the keys 0 to i, from the top left also where L is not S; not with attn_mask
     scale        1 / sqrt(E) by default. 0 makes all scores 0
     enable_gqa   the dimension before the last two has the heads, and key and value may have fewer: as many as divide the
                  query's. Each serves adjacent heads of the query
@@ -200,7 +200,7 @@ def scaled_dot_product_attention(
     arithmetic of rapt.attention.
 
     A TypeError is no tensor, another type of elements, several types, or a layout that is not dense. A ValueError is another
-    device, shapes that do not fit, an E of 0, a dropout_p, is_causal next to attn_mask, or a scale that the type cannot
+    device, shapes that do not fit, an E of 0, a dropout_p, is_causal with an attn_mask, or a scale that the type cannot
     hold. A second derivative is a RuntimeError.
     """
     check_tensors(query=query, key=key, value=value)

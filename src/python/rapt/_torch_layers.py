@@ -133,7 +133,7 @@ def _check_normalized(shape: int | Sequence[int], **tensors: torch.Tensor | None
             continue
         last = tuple(x.shape)[max(x.dim() - len(wanted), 0) :]
         if not wanted or last != wanted or (name != "input" and x.dim() != len(wanted)):
-            raise ValueError(f"{name} has the shape {tuple(x.shape)} next to a normalized_shape of {wanted}")
+            raise ValueError(f"{name} has the shape {tuple(x.shape)} with a normalized_shape of {wanted}")
     return len(wanted)
 
 

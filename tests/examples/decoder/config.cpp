@@ -159,7 +159,7 @@ void read_rope(Keys &keys, Config &config, std::vector<std::string> &unknown) {
       if (rope.find("attention_factor")) config.attention_factor = rope.number("attention_factor");
     }
   } else if (rope.has("factor")) {
-    rope.refuse("rope_type", "is needed next to factor");
+    rope.refuse("rope_type", "is needed with factor");
   }
   rope.add_unknown(name + ".", unknown);
 }
