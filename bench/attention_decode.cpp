@@ -69,14 +69,14 @@ void add_paged(Kernel<Attention<T>> &kernel, const AttentionShape &shape, std::s
 template <class T>
 void add_listed(Kernel<Attention<T>> &kernel, const AttentionShape &shape, std::size_t run) {
   const auto make = [shape, run] {
-    return [shape, list = scattered_keys(shape.kv_len, run), buffers = AttentionBuffers<T>(shape)](Attention<T>) {
+    return [shape, list = scattered_keys(shape.kv_len, run),
+            buffers = AttentionBuffers<T>(shape)](Attention<T>) {
       rapt_attention_options options = attention_options<T>(shape);
       list_keys(options, list);
       buffers.attention(options);
     };
   };
-  kernel.add(listed_size(shape, run), attention_work(shape, sizeof(T)), make,
-             By::rapt_alone);
+  kernel.add(listed_size(shape, run), attention_work(shape, sizeof(T)), make, By::rapt_alone);
 }
 
 }  // namespace

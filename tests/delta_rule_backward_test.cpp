@@ -1,5 +1,5 @@
-// Tests rapt_delta_rule_backward: compared with differences of a forward pass in double, the errors of one token that rapt.h
-// states, results that CPUs flush in different ways, special values, and arguments.
+// Tests rapt_delta_rule_backward: compared with differences of a forward pass in double, the errors of one token that
+// rapt.h states, results that CPUs flush in different ways, special values, and arguments.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -278,8 +278,8 @@ TEST_CASE("gradients are those of a forward pass in double, with the same bits o
     see(4, &Point::beta, expected.dbeta);
     if (!layer.state.empty()) see(5, &Point::state, expected.dstate);
   }
-  std::printf("errors compared with differences: %.1e %.1e %.1e %.1e %.1e %.1e\n", worst[0], worst[1], worst[2],
-              worst[3], worst[4], worst[5]);
+  std::printf("errors compared with differences: %.1e %.1e %.1e %.1e %.1e %.1e\n", worst[0], worst[1],
+              worst[2], worst[3], worst[4], worst[5]);
 }
 
 // Numbers near the smallest normal one, of which most operations flush something.

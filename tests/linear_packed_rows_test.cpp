@@ -1,5 +1,5 @@
-// Tests rapt_linear_packed_rows: the numbers of listed outputs, compared with what rapt_dequantize_rows makes of the same
-// integers and what the layouts of blocks say; nothing else is written; and the status of each bad argument.
+// Tests rapt_linear_packed_rows: the numbers of listed outputs, compared with what rapt_dequantize_rows makes of the
+// same integers and what the layouts of blocks say; nothing else is written; and the status of each bad argument.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -261,6 +261,12 @@ struct Header {
     return counts.counts;
   }
 
+  static std::size_t falling_first(std::size_t tasks, std::size_t runs, std::size_t i) {
+    raptp_work work = {};
+    work.tasks = tasks, work.runs = runs, work.fall = 1;
+    return raptp_first_task(&work, i);
+  }
+
   static rapt_status run_tasks(std::size_t tasks, std::size_t runs, std::size_t threads, const auto &visit) {
     const rapt_pool pool = {in_reverse, nullptr, threads};
     return test::run_tasks(tasks, runs, &pool, visit);

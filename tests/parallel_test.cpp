@@ -225,7 +225,11 @@ struct Header {
   }
 
   static rapt_status run_tasks(std::size_t tasks, std::size_t runs, std::size_t threads, const auto &visit) {
-    return rapt::detail::run_parts(tasks, runs, threads, 1, in_order, visit);
+    return rapt::detail::run_parts({tasks, runs}, threads, 1, in_order, visit);
+  }
+
+  static std::size_t falling_first(std::size_t tasks, std::size_t runs, std::size_t i) {
+    return rapt::detail::Runs{tasks, runs, true}.first(i);
   }
 
   static void check_memory() { arena.check(); }  // of other calls operator delete does it
@@ -274,7 +278,7 @@ TEST_CASE("parts of std_threads and OpenMP run at once") {
 TEST_CASE("as many parts work as there are threads, tasks and runs") {
   const auto check = [](std::size_t tasks, std::size_t runs, std::size_t threads, std::size_t expected) {
     check_at_work(expected, [&](const auto &visit) {
-      return rapt::detail::run_parts(tasks, runs, threads, 1, std_threads, visit);
+      return rapt::detail::run_parts({tasks, runs}, threads, 1, std_threads, visit);
     });
   };
   check(8, 8, 1, 1);
@@ -299,7 +303,7 @@ TEST_CASE("a status ends the work of two threads") {
   const auto visit = [](std::size_t first, std::size_t, void *) {
     return first == 0 ? RAPT_BAD_OVERLAP : RAPT_OK;
   };
-  CHECK(rapt::detail::run_parts(1000, 1000, 2, 1, std_threads, visit) == RAPT_BAD_OVERLAP);
+  CHECK(rapt::detail::run_parts({1000, 1000}, 2, 1, std_threads, visit) == RAPT_BAD_OVERLAP);
 }
 
 TEST_CASE("with memory of the caller a call allocates nothing") {

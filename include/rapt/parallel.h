@@ -107,6 +107,7 @@ struct raptp_call {
 struct raptp_work {
   const struct raptp_call *call;
   size_t tasks, runs;
+  int fall; /* whether the runs grow shorter */
   char *workspaces;
   size_t workspace_count, workspace_stride;
   size_t workspaces_taken, runs_taken; /* atomic */
@@ -119,9 +120,13 @@ RAPT_INLINE size_t raptp_threads(const rapt_pool *pool) {
   return pool && pool->parallel_for && pool->threads > 1 ? pool->threads : 1;
 }
 
-/* Returns the first task of a run. The runs are as long as each other, or one task longer. */
+/* Returns the first task of a run. The runs are as long as each other, or one task longer; or they fall: each has a
+ * task, and what is left of the others falls by the square. */
 RAPT_INLINE size_t raptp_first_task(const struct raptp_work *work, size_t run) {
-  return work->tasks / work->runs * run + raptp_min(run, work->tasks % work->runs);
+  const size_t all = work->runs * work->runs, left = (work->runs - run) * (work->runs - run);
+  const size_t others = work->tasks - raptp_min(work->tasks, work->runs);
+  if (!work->fall) return work->tasks / work->runs * run + raptp_min(run, work->tasks % work->runs);
+  return run + others - (others / all * left + others % all * left / all);
 }
 
 /* A body takes a workspace by a counter, not by its index, so that two bodies never share one. */
@@ -155,13 +160,14 @@ RAPT_INLINE char *raptp_allocate(size_t bytes, size_t count, size_t workspace_by
   return RAPTP_CAST(char *, malloc(raptp_workspace_stride(bytes) + count * stride));
 }
 
-/* Runs all tasks. Without tasks, one empty run checks the arguments. */
-RAPT_INLINE rapt_status raptp_run_tasks(const struct raptp_call *call, size_t tasks, size_t runs,
-                                        char *workspaces, const rapt_pool *pool) {
+/* Runs all tasks. Without tasks, one empty run checks the arguments. `fall` needs a task for each run. */
+RAPT_INLINE rapt_status raptp_run_some(const struct raptp_call *call, size_t tasks, size_t runs, int fall,
+                                       char *workspaces, const rapt_pool *pool) {
   struct raptp_work work;
   work.call = call;
   work.tasks = tasks;
   work.runs = runs > 0 ? runs : 1;
+  work.fall = fall;
   work.workspaces = workspaces;
   work.workspace_count = raptp_min(raptp_threads(pool), work.runs);
   work.workspace_stride = raptp_workspace_stride(call->workspace_bytes);
@@ -170,6 +176,11 @@ RAPT_INLINE rapt_status raptp_run_tasks(const struct raptp_call *call, size_t ta
   if (work.workspace_count > 1) pool->parallel_for(pool->pool, work.workspace_count, raptp_body, &work);
   raptp_body(&work, 0); /* if no body has run yet, this one does all */
   return work.status;
+}
+
+RAPT_INLINE rapt_status raptp_run_tasks(const struct raptp_call *call, size_t tasks, size_t runs,
+                                        char *workspaces, const rapt_pool *pool) {
+  return raptp_run_some(call, tasks, runs, 0, workspaces, pool);
 }
 
 /* Returns enough runs to balance tasks of different length. Every run checks the arguments again. */
@@ -261,7 +272,9 @@ RAPT_INLINE rapt_status raptp_check_and_run(const struct raptp_call *call, size_
   if (!workspaces) return RAPT_BAD_WORKSPACE;
   rapt_status status = call->run(call, 0, 0, workspaces);
   if (status == RAPT_OK && tasks > 0) {
-    status = raptp_run_tasks(call, tasks, raptp_balanced_runs(tasks, threads), workspaces, pool);
+    /* Tasks that follow each other share rows of x: long runs first prepare them less often, short ones then balance. */
+    const size_t runs = threads == 1 ? 1 : threads > tasks / 3 ? tasks : threads * 3;
+    status = raptp_run_some(call, tasks, runs, 1, workspaces, pool);
   }
   free(workspaces);
   return status;

@@ -124,14 +124,38 @@ std::span<Element> take(Memory &memory, std::size_t count) {
   return {static_cast<Element *>(static_cast<void *>(memory(count * sizeof(Element)))), count};
 }
 
-// Splits the tasks into `runs` ranges, and calls run(first, last, workspace) for each. Each thread takes the
-// next range when it has finished one. 0 runs or threads count as 1: without tasks one empty run checks the
-// arguments. Returns the first status that is not RAPT_OK; no range begins after that status.
+// Tasks divided into ranges, which are as long as each other or fall. Each thread takes the next one when it has
+// finished one. The first of falling ranges are a third of what a thread has to do: tasks that follow each other share
+// what the first of them prepares. The last ones are short, so that no thread waits long for another.
+struct Runs {
+  std::size_t tasks, count;
+  bool fall = false;
+
+  std::size_t first(std::size_t i) const {
+    if (!fall) return tasks / count * i + (std::min)(i, tasks % count);
+    // Each has one task, and a share of the others that falls to 0: what is left falls by the square.
+    const std::size_t others = tasks - count, all = count * count, left = (count - i) * (count - i);
+    return i + others - (others / all * left + others % all * left / all);
+  }
+};
+
+// Enough ranges to balance tasks of different length. Every run checks the arguments again.
+inline Runs balanced_runs(std::size_t tasks, std::size_t threads) {
+  return {tasks, threads <= 1 ? 1 : (std::min)(tasks, 8 * threads)};
+}
+// For layers, whose tasks round or pack rows of x.
+inline Runs falling_runs(std::size_t tasks, std::size_t threads) {
+  return {tasks, threads <= 1 ? 1 : (std::min)(tasks, 3 * threads), true};
+}
+
+// Calls run(first, last, workspace) for each range. No tasks are one empty range, which checks the arguments. Returns
+// the first status that is not RAPT_OK; no range begins after that status.
 template <class Parts, class Run, class Memory = Allocated>
-rapt_status run_parts(std::size_t tasks, std::size_t runs, std::size_t threads, std::size_t workspace_bytes,
-                      const Parts &parts, const Run &run, Memory &&memory = Memory()) {
-  runs = (std::max<std::size_t>)(1, (std::min)(runs, tasks));
-  threads = (std::max<std::size_t>)(1, (std::min)(threads, runs));
+rapt_status run_parts(Runs runs, std::size_t threads, std::size_t workspace_bytes, const Parts &parts,
+                      const Run &run, Memory &&memory = Memory()) {
+  runs.count = (std::max<std::size_t>)(1, (std::min)(runs.count, runs.tasks));
+  runs.fall = runs.fall && runs.tasks > 0;
+  threads = (std::max<std::size_t>)(1, (std::min)(threads, runs.count));
   // The workspaces are there before `parts` runs, because an exception on one of its threads would end the
   // program.
   const std::span<void *> workspaces = take<void *>(memory, threads);
@@ -139,8 +163,8 @@ rapt_status run_parts(std::size_t tasks, std::size_t runs, std::size_t threads, 
   std::atomic<std::size_t> next{0};
   std::atomic<rapt_status> status{RAPT_OK};
   const auto body = [&](std::size_t part) noexcept {
-    for (std::size_t i = next++; i < runs && status == RAPT_OK; i = next++) {
-      const rapt_status answer = run(tasks * i / runs, tasks * (i + 1) / runs, workspaces[part]);
+    for (std::size_t i = next++; i < runs.count && status == RAPT_OK; i = next++) {
+      const rapt_status answer = run(runs.first(i), runs.first(i + 1), workspaces[part]);
       rapt_status none = RAPT_OK;
       if (answer != RAPT_OK) status.compare_exchange_strong(none, answer);
     }
@@ -151,11 +175,6 @@ rapt_status run_parts(std::size_t tasks, std::size_t runs, std::size_t threads, 
     parts(threads, body);
   }
   return status;
-}
-
-// Returns enough runs to balance tasks of different length. Every run checks the arguments again.
-inline std::size_t balanced_runs(std::size_t tasks, std::size_t threads) {
-  return threads <= 1 ? 1 : 8 * (std::min)(threads, tasks);
 }
 
 // The tasks of several calls as one list: call i has those from first_task[i] to first_task[i + 1] - 1. Returns a
@@ -187,15 +206,14 @@ inline rapt_status append(std::span<std::size_t> first_task, std::size_t i, std:
 // Runs the list, where each call checks its arguments before it writes. The calls after a bad one must not run, nor
 // those before it: so all of several calls are checked first.
 template <class Parts, class Run, class Memory>
-rapt_status run_calls(std::span<const std::size_t> first_task, std::size_t threads,
+rapt_status run_calls(std::span<const std::size_t> first_task, const Runs &runs, std::size_t threads,
                       std::size_t workspace_bytes, const Parts &parts, const Run &run, Memory &memory) {
-  const std::size_t tasks = first_task.back();
   if (first_task.size() > 2) {
-    const rapt_status status = run_parts(0, 1, 1, workspace_bytes, parts, in_calls(first_task, run), memory);
-    if (status != RAPT_OK || tasks == 0) return status;
+    const rapt_status status =
+        run_parts({0, 1}, 1, workspace_bytes, parts, in_calls(first_task, run), memory);
+    if (status != RAPT_OK || runs.tasks == 0) return status;
   }
-  return run_parts(tasks, balanced_runs(tasks, threads), threads, workspace_bytes, parts,
-                   in_calls(first_task, run), memory);
+  return run_parts(runs, threads, workspace_bytes, parts, in_calls(first_task, run), memory);
 }
 
 }  // namespace detail
@@ -246,11 +264,14 @@ rapt_status parallel_attention(std::span<const AttentionWork> calls, std::size_t
     return rapt_attention_run(of.q, of.k, of.v, of.out, of.options, first, last, workspace, bytes);
   };
   const std::size_t part_tasks = tasks < threads ? first_part.back() : 0;
-  if (part_tasks <= tasks) return detail::run_calls(first_task, threads, bytes, parts, whole, memory);
+  if (part_tasks <= tasks)
+    return detail::run_calls(first_task, detail::balanced_runs(tasks, threads), threads, bytes, parts, whole,
+                             memory);
 
   // The partial calls do not get the output, and the merge does not get the inputs. So this empty run checks
   // all arguments.
-  rapt_status status = detail::run_parts(0, 1, 1, bytes, parts, detail::in_calls(first_task, whole), memory);
+  rapt_status status =
+      detail::run_parts({0, 1}, 1, bytes, parts, detail::in_calls(first_task, whole), memory);
   if (status != RAPT_OK) return status;
   const std::span<void *> partials = detail::take<void *>(memory, calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -265,10 +286,11 @@ rapt_status parallel_attention(std::span<const AttentionWork> calls, std::size_t
     const AttentionWork &of = calls[i];
     return rapt_attention_merge(partials[i], of.out, of.options, first, last, workspace, bytes);
   };
-  status = detail::run_parts(part_tasks, part_tasks, threads, bytes, parts,
+  status = detail::run_parts({part_tasks, part_tasks}, threads, bytes, parts,
                              detail::in_calls(first_part, partial), memory);
   if (status != RAPT_OK) return status;
-  return detail::run_parts(tasks, tasks, threads, bytes, parts, detail::in_calls(first_task, merge), memory);
+  return detail::run_parts({tasks, tasks}, threads, bytes, parts, detail::in_calls(first_task, merge),
+                           memory);
 }
 
 /// Computes rapt_attention by tasks, on up to `threads` threads. If there are more threads than tasks, it also
@@ -303,7 +325,7 @@ rapt_status parallel_attention_backward(Q q, K k, V v, const rapt_attention_opti
   const auto run = [&](std::size_t first, std::size_t last, void *workspace) {
     return rapt_attention_backward_run(q, k, v, &o, gradients, first, last, workspace, bytes);
   };
-  return detail::run_parts(tasks, threads, threads, bytes, parts, run, memory);
+  return detail::run_parts({tasks, threads}, threads, bytes, parts, run, memory);
 }
 
 /// One layer of parallel_linear, with the arguments of rapt_linear. The options name the types.
@@ -336,7 +358,8 @@ rapt_status parallel_linear(std::span<const LinearWork> layers, std::size_t thre
     const LinearWork &of = layers[i];
     return rapt_linear_run(of.x, of.w, of.y, of.options, first, last, workspace, bytes);
   };
-  return detail::run_calls(first_task, threads, bytes, parts, run, memory);
+  return detail::run_calls(first_task, detail::falling_runs(first_task.back(), threads), threads, bytes,
+                           parts, run, memory);
 }
 
 /// Computes rapt_linear_experts by tasks, on up to `threads` threads, with the bits of the plain call. The options name
@@ -353,9 +376,9 @@ rapt_status parallel_linear_experts(const LinearWork &layer, const rapt_expert_o
                                    bytes);
   };
   // A run looks at the experts of its tasks. So an empty run checks all before any of them writes.
-  status = detail::run_parts(0, 1, 1, bytes, parts, run, memory);
+  status = detail::run_parts({0, 1}, 1, bytes, parts, run, memory);
   if (status != RAPT_OK || tasks == 0) return status;
-  return detail::run_parts(tasks, detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
+  return detail::run_parts(detail::falling_runs(tasks, threads), threads, bytes, parts, run, memory);
 }
 
 /// Computes rapt_linear_batch by tasks, on up to `threads` threads, with the bits of the plain call. The options name
@@ -371,7 +394,7 @@ rapt_status parallel_linear_batch(const LinearWork &layer, const rapt_linear_bat
     return rapt_linear_batch_run(layer.x, layer.w, layer.y, layer.options, &batch, first, last, workspace,
                                  bytes);
   };
-  return detail::run_parts(tasks, detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
+  return detail::run_parts(detail::falling_runs(tasks, threads), threads, bytes, parts, run, memory);
 }
 
 /// Computes rapt_convolution by tasks, on up to `threads` threads, with the bits of the plain call. The options name
@@ -388,7 +411,7 @@ rapt_status parallel_convolution(const void *a, const void *b, void *out,
     return rapt_convolution_run(a, b, out, &options, first, last, workspace, bytes);
   };
   if (tasks == 0) return RAPT_OK;
-  return detail::run_parts(tasks, detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
+  return detail::run_parts(detail::falling_runs(tasks, threads), threads, bytes, parts, run, memory);
 }
 
 /// Computes rapt_delta_rule by tasks, on up to `threads` threads, with the bits of the plain call. The options name the
@@ -404,7 +427,7 @@ rapt_status parallel_delta_rule(const void *q, const void *k, const void *v, voi
   const auto run = [&](std::size_t first, std::size_t last, void *workspace) {
     return rapt_delta_rule_run(q, k, v, out, &options, first, last, workspace, bytes);
   };
-  return detail::run_parts(tasks, detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
+  return detail::run_parts(detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
 }
 
 /// Like parallel_delta_rule, for rapt_delta_rule_backward.
@@ -420,7 +443,7 @@ rapt_status parallel_delta_rule_backward(const void *q, const void *k, const voi
   const auto run = [&](std::size_t first, std::size_t last, void *workspace) {
     return rapt_delta_rule_backward_run(q, k, v, &options, &gradients, first, last, workspace, bytes);
   };
-  return detail::run_parts(tasks, detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
+  return detail::run_parts(detail::balanced_runs(tasks, threads), threads, bytes, parts, run, memory);
 }
 
 /// \}

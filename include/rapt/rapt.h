@@ -166,9 +166,9 @@ enum rapt_status {
   RAPT_BAD_DQ_STRIDES,    /**< the strides of dq let two of its rows overlap */
   RAPT_BAD_DK_STRIDES,    /**< the strides of dk let two of its rows overlap */
   RAPT_BAD_DV_STRIDES,    /**< the strides of dv let two of its rows overlap */
-  RAPT_BAD_DBIAS, /**< dbias without a bias, with a bias_type or slopes, or two of its rows partly overlap */
-  RAPT_BAD_DSINKS,    /**< dsinks without sinks */
-  RAPT_BAD_W,         /**< w is null */
+  RAPT_BAD_DBIAS,  /**< dbias without a bias, with a bias_type or slopes, or two of its rows partly overlap */
+  RAPT_BAD_DSINKS, /**< dsinks without sinks */
+  RAPT_BAD_W,      /**< w is null */
   RAPT_BAD_X_STRIDES, /**< a stride of x is 0 or negative */
   RAPT_BAD_W_STRIDES, /**< a stride of w is 0 or negative, set with packed w, or too small to unpack */
   RAPT_BAD_ADD, /**< a field of add without add, add_stride smaller than a row, or add is y in lists of experts */

@@ -74,9 +74,12 @@ class BufferType {
 
   ggml_backend_buffer_type_t of_host() {
     switch (host().api_version) {
-      case 2: return reinterpret_cast<ggml_backend_buffer_type_t>(&two_);
-      case 3: return reinterpret_cast<ggml_backend_buffer_type_t>(&three_);
-      default: return &own_;  // a version of which only these headers are known
+      case 2:
+        return reinterpret_cast<ggml_backend_buffer_type_t>(&two_);
+      case 3:
+        return reinterpret_cast<ggml_backend_buffer_type_t>(&three_);
+      default:
+        return &own_;  // a version of which only these headers are known
     }
   }
 

@@ -113,11 +113,13 @@ std::string cpu_name() {
 bool load_backends(const Place &place) {
   llama_log_set(keep_log, nullptr);
   const auto builds = place.cpu.empty() ? cpu_builds(place.lib) : std::vector{place.cpu};
-  const bool is_inside = builds.empty() && ggml_backend_dev_by_name("CPU");  // a host with its one CPU backend inside
+  const bool is_inside =
+      builds.empty() && ggml_backend_dev_by_name("CPU");  // a host with its one CPU backend inside
   if (builds.empty() && !is_inside)
     return std::fprintf(stderr, "no CPU build of ggml in %s\n", place.lib.c_str()), false;
   if (!is_inside && !ggml_backend_load(path_of_build(place.lib, builds.front()).c_str()))
-    return std::fprintf(stderr, "the CPU build %s does not load\n%s", builds.front().c_str(), take_log().c_str()),
+    return std::fprintf(stderr, "the CPU build %s does not load\n%s", builds.front().c_str(),
+                        take_log().c_str()),
            false;
   if (!place.plugin.empty() &&
       (!ggml_backend_load(place.plugin.c_str()) || !ggml_backend_dev_by_name("RAPT")))

@@ -6,6 +6,7 @@
 //   Header::for_each_thread_count(use)            use(call) for some numbers of threads
 //   Header::bodies(threads, use)                  how many bodies each pool has that use(call) runs
 //   Header::run_tasks(tasks, runs, threads, visit)   visit(first, last, workspace) for each run, one after the other
+//   Header::falling_first(tasks, runs, i)         the first task of run i of falling runs
 //   Header::check_memory()                        after a call
 //
 // A call has the functions attention, attention_backward, linear, linear_experts and linear_batch, with the arguments
@@ -358,6 +359,27 @@ TEST_CASE("runs hold every task once, in equal shares") {
         REQUIRE(next == tasks);
         REQUIRE(seen == std::max<std::size_t>(runs, 1));
       }
+    }
+  }
+}
+
+TEST_CASE("falling runs begin with two shares of the mean and end with one task") {
+  for (const std::size_t tasks : Sizes{1, 2, 7, 16, 64, 1000, std::size_t{1} << 40}) {
+    for (const std::size_t runs : Sizes{1, 2, 3, 6, 48, 600}) {
+      if (runs > tasks) continue;
+      CAPTURE(tasks);
+      CAPTURE(runs);
+      std::size_t longest = 0, last = 0;
+      REQUIRE(Header::falling_first(tasks, runs, 0) == 0);
+      REQUIRE(Header::falling_first(tasks, runs, runs) == tasks);
+      for (std::size_t i = 0; i < runs; ++i) {
+        const std::size_t end = Header::falling_first(tasks, runs, i + 1);
+        REQUIRE(end > Header::falling_first(tasks, runs, i));
+        last = end - Header::falling_first(tasks, runs, i);
+        longest = std::max(longest, last);
+      }
+      REQUIRE(longest <= 2 * tasks / runs + 2);
+      REQUIRE(last <= tasks / runs / runs + 2);
     }
   }
 }

@@ -146,6 +146,9 @@ struct Avx512 : X86<Avx512, xsimd::avx512bw> {
   static f64 either_bits(f64 a, f64 b, f64 c) {
     return number(u64(_mm512_ternarylogic_epi64(bits(a), bits(b), bits(c), 0xfe)));
   }
+  static void store_low_bytes(std::int8_t *p, f32 v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_cvtepi32_epi8(_mm512_castps_si512(v)));
+  }
   static bool any_common_bit(f32 a, f32 b) { return any_common_bit(bits(a), bits(b)); }
   static bool any_common_bit(f64 a, f64 b) { return any_common_bit(bits(a), bits(b)); }
 

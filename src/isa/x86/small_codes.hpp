@@ -1,8 +1,8 @@
 // Multiplies codes of fewer than 8 bits by bytes. VPMADDUBSW adds two products in 16 bits, where bytes would saturate.
 // Of smaller codes even a few such sums fit (quads_of_pairs in kernels/linear/integer_tiles.hpp).
 //
-// What else was tried on AVX2, and its speed compared with that of this file, on a Zen 5 with 4096 inputs and outputs. Codes
-// of u4 have scales of 32 inputs. Speeds are right to 3 %.
+// What else was tried on AVX2, and its speed compared with that of this file, on a Zen 5 with 4096 inputs and outputs.
+// Codes of u4 have scales of 32 inputs. Speeds are right to 3 %.
 //
 //   rows | way                                                  | u4  | Q5_K | Q6_K
 //   1    | products in 32 bits (isa/x86/codes.hpp)              | .67 | .64  | .75

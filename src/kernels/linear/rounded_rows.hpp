@@ -80,8 +80,9 @@ class RoundedRows {
       for (std::size_t i = 0; i < height; ++i) {
         const std::size_t row = r + i < task.rows ? r + i : task.rows - 1;
         const std::size_t at = r * sum_groups_ + i;
-        const std::int8_t *const integers = integers_.load(first_ + row, steps_ + at, height);
-        sum_up(integers, at, height);
+        const std::int8_t *const integers = integers_.load(first_ + row, steps_ + at, sums_ + at, height);
+        for (std::size_t g = at; g < at + sum_groups_ * height; g += height)
+          starts_[g] = -zero_ * static_cast<std::int32_t>(sums_[g]);
         layout_.template put<height>(integers, i, memory_ + layout_.place(r, height, 0));
       }
     });
@@ -97,19 +98,6 @@ class RoundedRows {
   }
 
  private:
-  void sum_up(const std::int8_t *integers, std::size_t at, std::size_t height) {
-    for (std::size_t k = 0; k < o_.in_features; at += height) {
-      std::int32_t sum = 0;
-      const std::size_t end = o_.in_features - k < sum_group_ ? o_.in_features : k + sum_group_;
-      for (; end - k >= 16; k += 16) {
-        for (std::size_t i = 0; i < 16; ++i) sum += integers[k + i];
-      }
-      for (; k < end; ++k) sum += integers[k];
-      sums_[at] = static_cast<float>(sum);
-      starts_[at] = -zero_ * sum;
-    }
-  }
-
   const rapt_linear_options &o_;
   Layout layout_;
   X *memory_;

@@ -4,9 +4,12 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <xsimd/xsimd.hpp>
 
 #include "contract/integer_units.hpp"
+#include "kernels/vector/inner.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 
@@ -31,6 +34,21 @@ rapt::IntegerUnits units_of(const E *x, std::size_t count, float largest) {
 // Numbers that round_numbers() rounds in one call.
 inline constexpr std::size_t rounded_at_once = 32;
 
+// Stores the low bytes of 32 numbers' bits.
+template <class S>
+RAPT_INNER inline void store_low_bytes(const typename S::batch (&v)[rounded_at_once / S::width],
+                                       std::int8_t *to) {
+  constexpr std::size_t vectors = rounded_at_once / S::width;
+  if constexpr (StoresLowBytes<S>) {
+    unroll<vectors>([&](std::size_t i) RAPT_INNER { S::store_low_bytes(to + i * S::width, v[i]); });
+  } else {
+    float numbers[rounded_at_once];
+    for (std::size_t i = 0; i < vectors; ++i) S::store(numbers + i * S::width, v[i]);
+    for (std::size_t j = 0; j < rounded_at_once; ++j)
+      to[j] = static_cast<std::int8_t>(std::bit_cast<std::uint32_t>(numbers[j]));
+  }
+}
+
 // Sets `to` to integers of the first `count` of 32 numbers, and of zeros after them. No other number is read. If
 // `inverse` is that of a NaN or an infinity, the integers may be anything.
 template <class E>
@@ -38,15 +56,56 @@ void round_numbers(const E *x, std::size_t count, simd<float>::batch inverse, st
   using S = simd<float>;
   using batch = typename S::batch;
   const batch magic(0x1.8p23f);  // sums with it have the integer in their low bits
-  float sums[rounded_at_once];
-  for (std::size_t j = 0; j < rounded_at_once; j += S::width) {
+  batch shifted[rounded_at_once / S::width];
+  for (std::size_t i = 0; i < rounded_at_once / S::width; ++i) {
+    const std::size_t j = i * S::width;
     const batch v = count >= rounded_at_once ? S::load(x + j)
                     : j < count              ? S::load_first(x + j, count - j)
                                              : batch(0);
-    S::store(sums + j, v * inverse + magic);
+    shifted[i] = v * inverse + magic;
   }
-  for (std::size_t j = 0; j < rounded_at_once; ++j)
-    to[j] = static_cast<std::int8_t>(std::bit_cast<std::uint32_t>(sums[j]));
+  store_low_bytes<S>(shifted, to);
+}
+
+// Rounds as many groups of 32 contiguous numbers as a vector has lanes, to integers of up to `largest`. Sets the step
+// of each group, and the sum of its integers. A vector has the units of all groups: one by one, they took twice the
+// time.
+template <class E>
+[[gnu::noinline, gnu::flatten]] void round_groups(const E *x, float largest, std::int8_t *to, float *steps,
+                                                  float *sums) {
+  using S = simd<float>;
+  using batch = typename S::batch;
+  constexpr std::size_t vectors = rounded_at_once / S::width;
+  const auto larger = [](batch a, batch b)
+                          RAPT_INNER { return S::number(xsimd::max(S::bits(a), S::bits(b))); };
+  batch most[S::width];
+  unroll<S::width>([&](std::size_t g) RAPT_INNER {
+    const E *const group = x + g * rounded_at_once;
+    most[g] = S::abs(S::load(group));
+    unroll<vectors - 1>([&](std::size_t i) RAPT_INNER {
+      most[g] = larger(most[g], S::abs(S::load(group + (i + 1) * S::width)));
+    });
+  });
+  const batch m = S::fold_each(most, larger), of(largest);
+  const auto is_small = S::less(m, batch(rapt::IntegerUnits::lowest));
+  const auto is_finite = S::less(m, batch(std::numeric_limits<float>::infinity()));
+  alignas(64) float inverse[S::width];
+  S::store(inverse, S::select(is_finite, S::zero_where(is_small, S::divide(of, m)), batch(0)));
+  S::store(steps, S::select(is_finite, S::zero_where(is_small, S::divide(m, of)),
+                            batch(std::numeric_limits<float>::quiet_NaN())));
+  const batch magic(0x1.8p23f);
+  batch sum[S::width];
+  unroll<S::width>([&](std::size_t g) RAPT_INNER {
+    const batch of_group(inverse[g]);
+    batch shifted[vectors];
+    unroll<vectors>([&](std::size_t i) RAPT_INNER {
+      shifted[i] = S::load(x + g * rounded_at_once + i * S::width) * of_group + magic;
+    });
+    sum[g] = shifted[0] - magic;
+    unroll<vectors - 1>([&](std::size_t i) RAPT_INNER { sum[g] = sum[g] + (shifted[i + 1] - magic); });
+    store_low_bytes<S>(shifted, to + g * rounded_at_once);
+  });
+  S::store(sums, S::fold_each(sum, [](batch a, batch b) RAPT_INNER { return a + b; }));
 }
 
 }  // namespace

@@ -25,8 +25,10 @@ class RowRounder {
         sum_group_(rapt::sum_group_of(o_)),
         sum_groups_(rapt::sum_groups_of(o_)) {}
 
-  // Returns the integers of a row, and 7 zeros after them. Sets steps[f * stride] for each group f of the sum.
-  const std::int8_t *load(std::size_t row, float *steps, std::size_t stride) {
+  // Returns the integers of a row, and 7 zeros after them. Sets steps[f * stride] and sums[f * stride] for each group f
+  // of the sum.
+  const std::int8_t *load(std::size_t row, float *steps, float *sums, std::size_t stride) {
+    std::size_t summed = 0;  // inputs whose sums are known
     if (o_.x_type == RAPT_I8) {
       const auto *x = call_.x_at<std::int8_t>(row);
       const float *const scales = o_.x_scales + call_.x_row(row) * rapt::x_groups(o_);
@@ -41,7 +43,20 @@ class RowRounder {
     } else {
       rapt::with_element<float>(o_.x_type, [&](auto element) {
         const auto *x = call_.x_at<typename decltype(element)::type>(row);
-        for (std::size_t k = 0; k < o_.in_features; k += group_) {
+        constexpr std::size_t at_once = rounded_at_once * S::width;
+        if (group_ == rounded_at_once && sum_group_ == group_ && o_.x_strides.column == 1) {
+          for (; o_.in_features - summed >= at_once; summed += at_once) {
+            float of_groups[2][S::width];
+            round_groups(x + summed, rapt::largest_i8, memory_ + summed, of_groups[0], of_groups[1]);
+            for (std::size_t g = 0; g < S::width; ++g, steps += stride, sums += stride) {
+              *steps = of_groups[0][g];
+              *sums = of_groups[1][g];
+            }
+          }
+          steps -= summed / group_ * stride;
+          sums -= summed / group_ * stride;
+        }
+        for (std::size_t k = summed; k < o_.in_features; k += group_) {
           const std::size_t count = o_.in_features - k < group_ ? o_.in_features - k : group_;
           const float step = round(x, k, count);
           for (std::size_t f = k / sum_group_; f < sum_groups_ && f * sum_group_ < k + count; ++f)
@@ -50,6 +65,7 @@ class RowRounder {
       });
     }
     for (std::size_t k = 0; k < 7; ++k) memory_[o_.in_features + k] = 0;
+    sum_up(summed, sums + summed / sum_group_ * stride, stride);
     return memory_;
   }
 
@@ -75,6 +91,19 @@ class RowRounder {
     for (std::size_t i = 0; i < count; i += rounded_at_once)
       round_numbers(x + first + i, count - i, inverse, to + i);
     return units.step;
+  }
+
+  // Sums the integers of each group of the sum, from input k on.
+  void sum_up(std::size_t k, float *sums, std::size_t stride) const {
+    for (; k < o_.in_features; sums += stride) {
+      std::int32_t sum = 0;
+      const std::size_t end = o_.in_features - k < sum_group_ ? o_.in_features : k + sum_group_;
+      for (; end - k >= 16; k += 16) {
+        for (std::size_t i = 0; i < 16; ++i) sum += memory_[k + i];
+      }
+      for (; k < end; ++k) sum += memory_[k];
+      *sums = static_cast<float>(sum);
+    }
   }
 
   const rapt::LinearCall &call_;

@@ -209,6 +209,12 @@ concept MultipliesByLane = requires(V factors, V a, V c) {
   { S::template fma_by_lane<1>(factors, a, c) } -> std::same_as<V>;
 };
 
+// The level can store the low byte of each 32-bit lane. Other levels take bytes from memory.
+template <class S, class V = typename S::batch>
+concept StoresLowBytes = requires(std::int8_t *p, V v) {
+  S::store_low_bytes(p, v);
+};
+
 // Converts between f32 and f64. widened<0> takes the lower half of an f32 vector, widened<1> the upper half.
 // narrowed makes one vector of two halves.
 template <class S>

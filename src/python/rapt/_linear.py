@@ -866,9 +866,7 @@ class _Call:
         if out_type is not None:
             o.y_type = type_choice(OUT_TYPES, "out_type", out_type)
             if (o.y_type == F64) != (x_type == F64):
-                raise ValueError(
-                    f"out_type is {shown(out_type)} with an x of {x.dtype.name}: f64 goes only with f64"
-                )
+                raise ValueError(f"out_type is {shown(out_type)} with an x of {x.dtype.name}: f64 goes only with f64")
         if arithmetic is not None:
             o.arithmetic = choice(ARITHMETIC, "arithmetic", arithmetic)
         if type(x_group) is not int or x_group != 0:
