@@ -4,7 +4,7 @@
 The breaks are in *.txt next to this file. All of them are compiled into one copy of the library, each behind a test of
 a global number, and a run of rapt-validate takes its number from the environment: a break costs a run, not a build.
 
-tests/run breaks the best level that has all kernels. With --ci it is the first, and of the breaks a third, which is another
+tests/run breaks the best level that has all kernels. With --ci it is the first, and of the breaks a ninth, which is another
 each day; all are compiled. It leaves out parts for f64 and f16, and those for bf16 that find nothing which the rest does not.
 --full has every level and part.
 
