@@ -1,5 +1,5 @@
 // UNARY, GLU, LOG, SIN and COS: functions of each element. Those that rapt has no kernel for are composed of IEEE
-// operations and its exp.
+// operations and its functions.
 #include <cmath>
 
 #include "ggml/ops.hpp"
@@ -20,20 +20,23 @@ void map_of_rapt(const float *x, float *y, std::size_t n) {
   must(rapt_map(x, nullptr, nullptr, y, &options));
 }
 
-// x / (1 + exp(-a x)) in double, rounded once, also where exp overflows.
-void sigmoid_times(const float *x, float *y, std::size_t n, double a) {
-  constexpr std::size_t block = 256;
-  double e[block];
-  for (std::size_t i = 0; i < n; i += block) {
-    const std::size_t count = std::min(block, n - i);
-    for (std::size_t j = 0; j < count; ++j) e[j] = -a * static_cast<double>(x[i + j]);
-    rapt_exp_f64(e, e, count);
-    for (std::size_t j = 0; j < count; ++j)
-      y[i + j] = static_cast<float>(static_cast<double>(x[i + j]) / (1 + e[j]));
+// Calls f(i, sigmoid(a x(i))) for each i, in order.
+template <class X, class F>
+void each_sigmoid(std::size_t n, float a, const X &x, const F &f) {
+  constexpr std::size_t block = 512;
+  float sigmoids[block];
+  for (std::size_t first = 0; first < n; first += block) {
+    const std::size_t count = std::min(block, n - first);
+    for (std::size_t i = 0; i < count; ++i) sigmoids[i] = a * x(first + i);
+    map_of_rapt<RAPT_MAP_SIGMOID>(sigmoids, sigmoids, count);
+    for (std::size_t i = 0; i < count; ++i) f(first + i, sigmoids[i]);
   }
 }
+// x sigmoid(1.702 x)
 void gelu_quick(const float *x, float *y, std::size_t n) {
-  sigmoid_times(x, y, n, static_cast<double>(1.702F));
+  each_sigmoid(
+      n, 1.702F, [&](std::size_t i) { return x[i]; },
+      [&](std::size_t i, float sigmoid) { y[i] = x[i] * sigmoid; });
 }
 
 float away_from_zero(float v) {  // halves away from zero, as C's round
@@ -114,15 +117,15 @@ struct Glu {
   ggml_glu_op op;
   Gated function;
 };
-void swiglu_clamped(const float *gate, const float *up, float *y, std::size_t n, double alpha, float limit,
+// y may be gate or up. A NaN stays one.
+void swiglu_clamped(const float *gate, const float *up, float *y, std::size_t n, float alpha, float limit,
                     float added) {
-  std::vector<float> low(n), up_of(up, up + n);  // y may be up
-  for (std::size_t i = 0; i < n; ++i) low[i] = gate[i] > limit ? limit : gate[i];
-  sigmoid_times(low.data(), y, n, alpha);
-  for (std::size_t i = 0; i < n; ++i) {
-    const float bounded = up_of[i] > limit ? limit : up_of[i] < -limit ? -limit : up_of[i];
-    y[i] *= bounded + added;
-  }
+  const auto low = [&](std::size_t i) { return gate[i] > limit ? limit : gate[i]; };
+  const auto multiply = [&](std::size_t i, float sigmoid) {
+    const float bounded = up[i] > limit ? limit : up[i] < -limit ? -limit : up[i];
+    y[i] = low(i) * sigmoid * (bounded + added);
+  };
+  each_sigmoid(n, alpha, low, multiply);
 }
 constexpr Glu glus[] = {
     {GGML_GLU_OP_REGLU,
@@ -135,10 +138,8 @@ constexpr Glu glus[] = {
        gelu_quick(gate, y, n);
        for (std::size_t i = 0; i < n; ++i) y[i] *= up_of[i];
      }},
-    {GGML_GLU_OP_SWIGLU_OAI,
-     [](const float *gate, const float *up, float *y, std::size_t n, float alpha, float limit) {
-       swiglu_clamped(gate, up, y, n, static_cast<double>(alpha), limit, 1);
-     }},
+    {GGML_GLU_OP_SWIGLU_OAI, [](const float *gate, const float *up, float *y, std::size_t n, float alpha,
+                                float limit) { swiglu_clamped(gate, up, y, n, alpha, limit, 1); }},
     {GGML_GLU_OP_SWIGLU_CLAMP, [](const float *gate, const float *up, float *y, std::size_t n, float,
                                   float limit) { swiglu_clamped(gate, up, y, n, 1, limit, 0); }},
 };
