@@ -76,8 +76,11 @@ template <class E>
   using S = simd<float>;
   using batch = typename S::batch;
   constexpr std::size_t vectors = rounded_at_once / S::width;
-  const auto larger = [](batch a, batch b)
-                          RAPT_INNER { return S::number(xsimd::max(S::bits(a), S::bits(b))); };
+  using words = xsimd::batch<std::uint32_t, typename batch::arch_type>;
+  const auto larger = [](batch a, batch b) RAPT_INNER -> batch {
+    const words bits = xsimd::max(words(S::bits(a)), words(S::bits(b)));
+    return S::number(bits);
+  };
   batch most[S::width];
   unroll<S::width>([&](std::size_t g) RAPT_INNER {
     const E *const group = x + g * rounded_at_once;
