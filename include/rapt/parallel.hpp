@@ -124,9 +124,9 @@ std::span<Element> take(Memory &memory, std::size_t count) {
   return {static_cast<Element *>(static_cast<void *>(memory(count * sizeof(Element)))), count};
 }
 
-// Tasks divided into ranges, which are as long as each other or fall. Each thread takes the next one when it has finished
-// one. The first of three falling ranges a thread is two thirds of its share: tasks that follow each other share what the
-// first of them prepares. The last ones are short, so that no thread waits long for another.
+// Tasks divided into ranges, which are as long as each other or fall. Each thread takes the next one when it has
+// finished one. The first of three falling ranges a thread is two thirds of its share: tasks that follow each other
+// share what the first of them prepares. The last ones are short, so that no thread waits long for another.
 struct Runs {
   std::size_t tasks, count;
   bool fall = false;
