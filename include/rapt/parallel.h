@@ -123,9 +123,9 @@ RAPT_INLINE size_t raptp_threads(const rapt_pool *pool) {
 /* Returns the first task of a run. The runs are as long as each other, or one task longer; or they fall: each has a
  * task, and what is left of the others falls by the square. */
 RAPT_INLINE size_t raptp_first_task(const struct raptp_work *work, size_t run) {
-  const size_t all = work->runs * work->runs, left = (work->runs - run) * (work->runs - run);
-  const size_t others = work->tasks - raptp_min(work->tasks, work->runs);
   if (!work->fall) return work->tasks / work->runs * run + raptp_min(run, work->tasks % work->runs);
+  const size_t all = work->runs * work->runs, left = (work->runs - run) * (work->runs - run);
+  const size_t others = work->tasks - work->runs;
   return run + others - (others / all * left + others % all * left / all);
 }
 
@@ -187,6 +187,11 @@ RAPT_INLINE rapt_status raptp_run_tasks(const struct raptp_call *call, size_t ta
 RAPT_INLINE size_t raptp_balanced_runs(size_t tasks, size_t threads) {
   if (threads == 1) return 1;
   return threads > tasks / 8 ? tasks : threads * 8;
+}
+/* Returns enough runs that fall. The long ones prepare the rows of x that their tasks share, the short ones balance. */
+RAPT_INLINE size_t raptp_falling_runs(size_t tasks, size_t threads) {
+  if (threads == 1) return 1;
+  return threads > tasks / 3 ? tasks : threads * 3;
 }
 
 RAPT_INLINE rapt_status raptp_whole(const struct raptp_call *a, size_t first, size_t last, void *workspace) {
@@ -272,9 +277,7 @@ RAPT_INLINE rapt_status raptp_check_and_run(const struct raptp_call *call, size_
   if (!workspaces) return RAPT_BAD_WORKSPACE;
   rapt_status status = call->run(call, 0, 0, workspaces);
   if (status == RAPT_OK && tasks > 0) {
-    /* Tasks that follow each other share rows of x: long runs first prepare them less often, short ones then balance. */
-    const size_t runs = threads == 1 ? 1 : threads > tasks / 3 ? tasks : threads * 3;
-    status = raptp_run_some(call, tasks, runs, 1, workspaces, pool);
+    status = raptp_run_some(call, tasks, raptp_falling_runs(tasks, threads), 1, workspaces, pool);
   }
   free(workspaces);
   return status;

@@ -7,6 +7,7 @@
 #include "api/floating_point.hpp"
 #include "api/linear_options.hpp"
 #include "api/packed_layer.hpp"
+#include "api/query.hpp"
 #include "api/read_options.hpp"
 #include "api/tasks.hpp"
 #include "api/tensor.hpp"
@@ -145,8 +146,8 @@ rapt_status read_tensor(const Convolution &c, bool is_x, Repeats repeats, Tensor
 struct Read : Convolution {
   Tensor x, y;
 
-  rapt_status arrays(const rapt_convolution_options *given) {
-    rapt_status status = read(given);
+  rapt_status read(const rapt_convolution_options *given) {
+    rapt_status status = Convolution::read(given);
     const auto repeats = [&](int written) { return o.result == written ? Repeats::no : Repeats::yes; };
     if (status == RAPT_OK) status = read_tensor(*this, true, repeats(RAPT_CONVOLUTION_DX), x, shape.x);
     if (status == RAPT_OK) status = read_tensor(*this, false, repeats(RAPT_CONVOLUTION_Y), y, shape.y);
@@ -202,7 +203,7 @@ struct Run : Read {
       : a(first_array), b(second), out(result), range(tasks), scratch(workspace) {}
 
   rapt_status operator()(const rapt_convolution_options *given) {
-    const rapt_status status = arrays(given);
+    const rapt_status status = read(given);
     if (status != RAPT_OK) return status;
     x.data = o.result == RAPT_CONVOLUTION_DX ? out : a;
     y.data = is_y() ? out : is_dw() ? b : a;
@@ -285,33 +286,21 @@ struct Run : Read {
   }
 };
 
-template <class F>
-rapt_status query(const rapt_convolution_options *options, std::size_t *out, F f) {
-  return in_default_mode([&] {
-    Read read;
-    const rapt_status status = read.arrays(options);
-    if (status != RAPT_OK) return status;
-    if (!out) return RAPT_BAD_OUT;
-    f(read);
-    return RAPT_OK;
-  });
-}
-
 }  // namespace
 }  // namespace rapt
 
 using namespace rapt;
 
 rapt_status rapt_convolution_positions(const rapt_convolution_options *options, size_t *positions) {
-  return query(options, positions, [&](const Read &read) {
+  return query<Read>(options, positions, [&](const Read &read) {
     for (std::size_t d = 0; d < read.o.dims; ++d) positions[d] = read.y_sizes[2 + d];
   });
 }
 rapt_status rapt_convolution_workspace(const rapt_convolution_options *options, size_t *bytes) {
-  return query(options, bytes, [&](const Read &read) { *bytes = read.workspace(); });
+  return query<Read>(options, bytes, [&](const Read &read) { *bytes = read.workspace(); });
 }
 rapt_status rapt_convolution_tasks(const rapt_convolution_options *options, size_t *tasks) {
-  return query(options, tasks, [&](const Read &read) { *tasks = read.tasks(); });
+  return query<Read>(options, tasks, [&](const Read &read) { *tasks = read.tasks(); });
 }
 
 rapt_status rapt_convolution(const void *a, const void *b, void *out, const rapt_convolution_options *options,

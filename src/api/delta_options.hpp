@@ -8,7 +8,6 @@
 
 #include "api/attention_options.hpp"
 #include "api/carved.hpp"
-#include "api/floating_point.hpp"
 #include "api/numbers.hpp"
 #include "api/read_options.hpp"
 #include "api/tasks.hpp"
@@ -176,19 +175,6 @@ struct DeltaTensor : Tensor {
     return read(from, size_of(type), 4, sizes, given, repeats, bad);
   }
 };
-
-// Stores what `answer` says of a rule with these options.
-template <class Rule, class Answer>
-rapt_status delta_rule_query(const rapt_delta_rule_options *options, std::size_t *to, Answer answer) {
-  return in_default_mode([&] {
-    Rule rule;
-    const rapt_status status = rule.read(options);
-    if (status != RAPT_OK) return status;
-    if (!to) return RAPT_BAD_OUT;
-    *to = answer(rule);
-    return RAPT_OK;
-  });
-}
 
 }  // namespace
 }  // namespace rapt

@@ -10,6 +10,7 @@
 #include "api/delta_rows.hpp"
 #include "api/floating_point.hpp"
 #include "api/numbers.hpp"
+#include "api/query.hpp"
 #include "api/read_options.hpp"
 #include "api/tasks.hpp"
 #include "api/tensor.hpp"
@@ -328,11 +329,10 @@ struct DeltaRun {
 using namespace rapt;
 
 rapt_status rapt_delta_rule_workspace(const rapt_delta_rule_options *options, size_t *bytes) {
-  return delta_rule_query<DeltaRule>(options, bytes,
-                                     [](const DeltaRule &rule) { return rule.workspace_bytes(); });
+  return query<DeltaRule>(options, bytes, [&](const DeltaRule &rule) { *bytes = rule.workspace_bytes(); });
 }
 rapt_status rapt_delta_rule_tasks(const rapt_delta_rule_options *options, size_t *tasks) {
-  return delta_rule_query<DeltaRule>(options, tasks, [](const DeltaRule &rule) { return rule.tasks(); });
+  return query<DeltaRule>(options, tasks, [&](const DeltaRule &rule) { *tasks = rule.tasks(); });
 }
 
 rapt_status rapt_delta_rule(const void *q, const void *k, const void *v, void *out,

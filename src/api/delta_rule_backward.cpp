@@ -7,6 +7,7 @@
 #include "api/delta_options.hpp"
 #include "api/delta_rows.hpp"
 #include "api/floating_point.hpp"
+#include "api/query.hpp"
 #include "call/delta_backward_call.hpp"
 #include "dispatch/dispatch.hpp"
 
@@ -487,12 +488,11 @@ struct DeltaBackwardRun {
 using namespace rapt;
 
 rapt_status rapt_delta_rule_backward_workspace(const rapt_delta_rule_options *options, size_t *bytes) {
-  return delta_rule_query<DeltaBackward>(options, bytes,
-                                         [](const DeltaBackward &rule) { return rule.workspace_bytes(); });
+  return query<DeltaBackward>(options, bytes,
+                              [&](const DeltaBackward &rule) { *bytes = rule.workspace_bytes(); });
 }
 rapt_status rapt_delta_rule_backward_tasks(const rapt_delta_rule_options *options, size_t *tasks) {
-  return delta_rule_query<DeltaBackward>(options, tasks,
-                                         [](const DeltaBackward &rule) { return rule.tasks(); });
+  return query<DeltaBackward>(options, tasks, [&](const DeltaBackward &rule) { *tasks = rule.tasks(); });
 }
 
 rapt_status rapt_delta_rule_backward(const void *q, const void *k, const void *v,

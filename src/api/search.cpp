@@ -6,6 +6,7 @@
 
 #include "api/floating_point.hpp"
 #include "api/matrix.hpp"
+#include "api/query.hpp"
 #include "api/read_options.hpp"
 #include "api/tasks.hpp"
 #include "call/element.hpp"
@@ -313,18 +314,6 @@ rapt_status top_k(const void *q, const void *x, std::int64_t *indices, float *sc
   return status == RAPT_OK ? merge(q, x, indices, scores, given, workspace) : status;
 }
 
-template <class Get>
-rapt_status count_of(const rapt_search_options *given, std::size_t *count, Get get) {
-  return in_default_mode([&] {
-    TopK top;
-    const rapt_status status = top.read(given);
-    if (status != RAPT_OK) return status;
-    if (!count) return RAPT_BAD_OUT;
-    *count = get(top);
-    return RAPT_OK;
-  });
-}
-
 }  // namespace
 }  // namespace rapt
 
@@ -352,11 +341,11 @@ rapt_status rapt_metric_rows(const void *q, const void *x, void *out, const rapt
 }
 
 rapt_status rapt_top_k_workspace(const rapt_search_options *options, size_t *bytes) {
-  return count_of(options, bytes, [](const TopK &top) { return top.bytes; });
+  return query<TopK>(options, bytes, [&](const TopK &top) { *bytes = top.bytes; });
 }
 
 rapt_status rapt_top_k_tasks(const rapt_search_options *options, size_t *tasks) {
-  return count_of(options, tasks, [](const TopK &top) { return top.tasks(); });
+  return query<TopK>(options, tasks, [&](const TopK &top) { *tasks = top.tasks(); });
 }
 
 rapt_status rapt_top_k(const void *q, const void *x, int64_t *indices, float *scores,

@@ -33,9 +33,10 @@ void each_sigmoid(std::size_t n, float a, const X &x, const F &f) {
   }
 }
 // x sigmoid(1.702 x)
+constexpr float of_gelu_quick = 1.702F;
 void gelu_quick(const float *x, float *y, std::size_t n) {
   each_sigmoid(
-      n, 1.702F, [&](std::size_t i) { return x[i]; },
+      n, of_gelu_quick, [&](std::size_t i) { return x[i]; },
       [&](std::size_t i, float sigmoid) { y[i] = x[i] * sigmoid; });
 }
 
@@ -134,9 +135,9 @@ constexpr Glu glus[] = {
      }},
     {GGML_GLU_OP_GEGLU_QUICK,
      [](const float *gate, const float *up, float *y, std::size_t n, float, float) {
-       const std::vector<float> up_of(up, up + n);
-       gelu_quick(gate, y, n);
-       for (std::size_t i = 0; i < n; ++i) y[i] *= up_of[i];
+       each_sigmoid(
+           n, of_gelu_quick, [&](std::size_t i) { return gate[i]; },
+           [&](std::size_t i, float sigmoid) { y[i] = gate[i] * sigmoid * up[i]; });
      }},
     {GGML_GLU_OP_SWIGLU_OAI, [](const float *gate, const float *up, float *y, std::size_t n, float alpha,
                                 float limit) { swiglu_clamped(gate, up, y, n, alpha, limit, 1); }},

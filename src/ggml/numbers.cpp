@@ -46,8 +46,8 @@ void CacheNumbers::restore(std::size_t first, std::size_t count, const std::byte
   for (std::size_t i = 0; i < count; ++i) {
     std::uint32_t number = saved.find(data + i * row_bytes_, row_bytes_, next_restored_);
     if (number == RowNumber::none) {
-      if (is_zero(data + i * row_bytes_,
-                  row_bytes_)) {  // llama.cpp 0.6.0 clears what it has restored in vain
+      // llama.cpp 0.6.0 clears what it has restored in vain.
+      if (is_zero(data + i * row_bytes_, row_bytes_)) {
         rows_[first + i] = {};
         continue;
       }

@@ -363,7 +363,7 @@ def test_unknown_keys_are_refused(tmp_path: Path) -> None:
     assert "987 more" in error and len(error) < 2500
 
 
-# What transformers 4 and 5 write for every model, besides the keys of the model: some as null or as a default.
+# What transformers 4 and 5 add to the keys of every model, some as null or as a default.
 WRITTEN_BY_TRANSFORMERS: dict[str, Any] = {
     "_attn_implementation_autoset": True,
     "_commit_hash": None,

@@ -33,6 +33,8 @@ rapt::IntegerUnits units_of(const E *x, std::size_t count, float largest) {
 
 // Numbers that round_numbers() rounds in one call.
 inline constexpr std::size_t rounded_at_once = 32;
+// Sums with it have the integer in their low bits.
+inline constexpr float magic_of_rounding = 0x1.8p23f;
 
 // Stores the low bytes of 32 numbers' bits.
 template <class S>
@@ -55,7 +57,7 @@ template <class E>
 void round_numbers(const E *x, std::size_t count, simd<float>::batch inverse, std::int8_t *to) {
   using S = simd<float>;
   using batch = typename S::batch;
-  const batch magic(0x1.8p23f);  // sums with it have the integer in their low bits
+  const batch magic(magic_of_rounding);
   batch shifted[rounded_at_once / S::width];
   for (std::size_t i = 0; i < rounded_at_once / S::width; ++i) {
     const std::size_t j = i * S::width;
@@ -96,7 +98,7 @@ template <class E>
   S::store(inverse, S::select(is_finite, S::zero_where(is_small, S::divide(of, m)), batch(0)));
   S::store(steps, S::select(is_finite, S::zero_where(is_small, S::divide(m, of)),
                             batch(std::numeric_limits<float>::quiet_NaN())));
-  const batch magic(0x1.8p23f);
+  const batch magic(magic_of_rounding);
   batch sum[S::width];
   unroll<S::width>([&](std::size_t g) RAPT_INNER {
     const batch of_group(inverse[g]);

@@ -48,13 +48,12 @@ class RowRounder {
           for (; o_.in_features - summed >= at_once; summed += at_once) {
             float of_groups[2][S::width];
             round_groups(x + summed, rapt::largest_i8, memory_ + summed, of_groups[0], of_groups[1]);
-            for (std::size_t g = 0; g < S::width; ++g, steps += stride, sums += stride) {
-              *steps = of_groups[0][g];
-              *sums = of_groups[1][g];
+            std::size_t at = summed / rounded_at_once * stride;
+            for (std::size_t g = 0; g < S::width; ++g, at += stride) {
+              steps[at] = of_groups[0][g];
+              sums[at] = of_groups[1][g];
             }
           }
-          steps -= summed / group_ * stride;
-          sums -= summed / group_ * stride;
         }
         for (std::size_t k = summed; k < o_.in_features; k += group_) {
           const std::size_t count = o_.in_features - k < group_ ? o_.in_features - k : group_;
