@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""comment_width.py [--fix] FILE...: no line of a comment's sentences is longer than 120 characters; --fix wraps them.
+"""line_width.py [--fix] FILE...: no line of a comment's or a page's sentences is longer than 120 characters; --fix wraps them.
 
-Tables, lists and diagrams are as wide as they need to be: lines with two spaces within, with bars, or in a fence.
+Tables, diagrams and a comment's lists are as wide as they need to be: lines with two spaces within, with bars, or in a fence.
 """
 
 from __future__ import annotations
@@ -64,21 +64,63 @@ def wrapped(lines: list[str], form: re.Pattern[str]) -> list[str]:
     return [line.replace("\0", " ") for line in made]
 
 
+PAGE_ITEM = re.compile(r"(?P<indent>\s*)(?P<mark>[*-] |\d+\. |)(?P<text>\S.*)")
+NO_PROSE = re.compile(r"\s*(```|\||#|!\[|<|>|:?-+:?$|\[[^]]*\]: )")
+# A word that would begin a list, a table or a heading if it began a line.
+BEGINS_A_BLOCK = re.compile(r" (?=([*+-]|\d+[.)]|#+|[|>].*)( |$))")
+
+
+def paragraphs(lines: list[str]) -> Iterator[tuple[int, int]]:
+    """The paragraphs and the items of a page of Markdown, as the first line and the one after the last."""
+    begin, fenced = None, False
+    for i, line in enumerate([*lines, ""]):
+        match = PAGE_ITEM.fullmatch(line)
+        fence = line.lstrip().startswith(("```", ":::"))
+        plain = match is not None and not fenced and not fence and not NO_PROSE.match(line)
+        fenced ^= fence
+        if begin is not None and (not plain or match is None or match["mark"] != ""):
+            yield begin, i
+            begin = None
+        if plain and begin is None:
+            begin = i
+
+
+def wrapped_prose(lines: list[str]) -> list[str]:
+    match = PAGE_ITEM.fullmatch(lines[0])
+    assert match
+    later = match["indent"] + " " * len(match["mark"])
+    text = " ".join([match["text"], *(line.strip() for line in lines[1:])])
+    whole = re.sub("`[^`]*`", lambda code: code[0].replace(" ", "\0"), text)
+    made = textwrap.wrap(
+        BEGINS_A_BLOCK.sub("\0", whole),
+        WIDTH,
+        initial_indent=match["indent"] + match["mark"],
+        subsequent_indent=later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace("\0", " ") for line in made]
+
+
 def main(arguments: list[str]) -> int:
     fix = "--fix" in arguments
     long = 0
     for path in (Path(a) for a in arguments if a != "--fix"):
         lines = path.read_text().split("\n")
         form = C_LINE if path.suffix in (".h", ".hpp", ".c", ".cpp", ".def") else SCRIPT_LINE
+        is_page = path.suffix == ".md"
         made, at = [], 0
-        for begin, end in sentences(lines, form):
+        for begin, end in paragraphs(lines) if is_page else sentences(lines, form):
             first = next((i for i in range(begin, end) if len(lines[i]) > WIDTH), None)
-            if first is None:
+            if first is None or (is_page and wrapped_prose(lines[first:end]) == lines[first:end]):
                 continue
             if not fix:
-                print(f"{path}:{first + 1}: a comment of {len(lines[first])} characters, not {WIDTH}")
+                print(f"{path}:{first + 1}: a line of {len(lines[first])} characters, not {WIDTH}")
             long += 1
-            made += [*lines[at:first], *wrapped(lines[first:end], form)]
+            made += [
+                *lines[at:first],
+                *(wrapped_prose(lines[first:end]) if is_page else wrapped(lines[first:end], form)),
+            ]
             at = end
         if fix and made:
             path.write_text("\n".join(made + lines[at:]))
