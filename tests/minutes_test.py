@@ -9,6 +9,8 @@ import pathlib
 import re
 import sys
 
+from line_width import paragraphs
+
 TESTS = pathlib.Path(__file__).resolve().parent
 ABOUT = 0.2  # what "about" may be off
 WORDS = {"a": 1, "half an hour": 30}
@@ -61,7 +63,15 @@ def read():
     with open(TESTS / "minutes.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     names = sorted({claim[0] for claim in CLAIMS})
-    return rows, {name: (TESTS.parent / name).read_text().splitlines() for name in names}
+    return rows, {name: sentences_of(TESTS.parent / name) for name in names}
+
+
+def sentences_of(path):
+    """The lines of a file, of a page with each paragraph in one."""
+    lines = path.read_text().splitlines()
+    for begin, end in reversed(list(paragraphs(lines)) if path.suffix == ".md" else []):
+        lines[begin:end] = [" ".join(line.strip() for line in lines[begin:end])]
+    return lines
 
 
 def main():
