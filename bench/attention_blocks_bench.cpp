@@ -1,4 +1,4 @@
-// Benchmarks attention over keys and values in blocks of files. Peers have those of Q8_0.
+// Benchmarks attention over keys and values in blocks of files, and of 4 bits. Peers have those of Q8_0.
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -16,12 +16,14 @@ namespace {
 struct BlockType {
   rapt_type type;
   const char *name;
-  std::size_t bytes;   // of a block of 32
-  std::size_t offset;  // the byte of its f16 offset; 0: none
+  std::size_t bytes;      // of 32 numbers
+  std::size_t offset;     // the byte of their f16 offset; 0: none
+  std::size_t group = 0;  // numbers that share a scale of an array; 0: scales lie in the block
 };
-constexpr BlockType block_types[] = {{RAPT_Q8_0, "q8_0", 34, 0}, {RAPT_Q4_0, "q4_0", 18, 0},
-                                     {RAPT_Q4_1, "q4_1", 20, 2}, {RAPT_Q5_0, "q5_0", 22, 0},
-                                     {RAPT_Q5_1, "q5_1", 24, 2}, {RAPT_IQ4_NL, "iq4_nl", 18, 0}};
+constexpr BlockType block_types[] = {
+    {RAPT_Q8_0, "q8_0", 34, 0},         {RAPT_Q4_0, "q4_0", 18, 0},          {RAPT_Q4_1, "q4_1", 20, 2},
+    {RAPT_Q5_0, "q5_0", 22, 0},         {RAPT_Q5_1, "q5_1", 24, 2},          {RAPT_IQ4_NL, "iq4_nl", 18, 0},
+    {RAPT_I4, "i4:group32", 16, 0, 32}, {RAPT_I4, "i4:group128", 16, 0, 128}};
 constexpr BlockType q8_0 = block_types[0];
 static_assert(q8_0.bytes == block_bytes);
 
@@ -29,6 +31,7 @@ Buffer<std::byte> blocks(std::size_t elements, const BlockType &of) {
   Buffer<std::byte> made(elements / block_elements * of.bytes);
   Uniform uniform;
   for (std::byte &byte : made.elements()) byte = static_cast<std::byte>(256 * uniform());
+  if (of.group != 0) return made;
   const auto put_half = [&](std::byte *at, double value) {
     const auto number = static_cast<float>(value);
     rapt_f16 half;
@@ -47,13 +50,25 @@ struct BlocksAttention : TypedAttention<float, std::byte> {
   BlocksAttention(const AttentionShape &shape, const BlockType &of)
       : TypedAttention(shape, logits<float>(shape.q_heads * shape.q_len * shape.qk_dim, 0, 0),
                        blocks(shape.kv_heads * shape.kv_len * shape.qk_dim, of),
-                       blocks(shape.kv_heads * shape.kv_len * shape.v_dim, of)) {
+                       blocks(shape.kv_heads * shape.kv_len * shape.v_dim, of)),
+        k_scales(scales(k, of)),
+        v_scales(scales(v, of)) {
     options.kv_type = of.type;
+    options.scale_group = of.group;
+    if (of.group != 0) options.k_scales = k_scales.data(), options.v_scales = v_scales.data();
     prepare();
+  }
+  static Buffer<float> scales(const Buffer<std::byte> &rows, const BlockType &of) {
+    Buffer<float> made(of.group == 0 ? 0 : rows.size() * 2 / of.group);
+    Uniform uniform;
+    for (float &scale : made.elements()) scale = static_cast<float>((1 + uniform()) / 8);
+    return made;
   }
   BlockAttentionProblem problem() const {
     return {.shape = shape, .q = q.data(), .k = k.data(), .v = v.data(), .out = out.data()};
   }
+
+  Buffer<float> k_scales, v_scales;
 };
 
 using Part = AttentionPart<BlocksAttention, BlockAttention>;
@@ -83,6 +98,7 @@ void add_part(Kernel<Part> kernel, bool is_whole) {
     Work work = attention_work(shape, sizeof(float));
     const std::size_t elements = shape.kv_heads * shape.kv_len * (shape.qk_dim + shape.v_dim);
     work.read = work.read - elements * sizeof(float) + elements / block_elements * of.bytes;
+    if (of.group != 0) work.read += elements / of.group * sizeof(float);
     const auto make = [=] { return [buffers = BlocksAttention(shape, of)](Part one) { one(buffers); }; };
     kernel.add(size + ":" + of.name, work, make, of.type == RAPT_Q8_0 ? By::everyone : By::rapt_alone);
   };

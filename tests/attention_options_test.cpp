@@ -184,7 +184,7 @@ TEST_CASE_TEMPLATE("types, arithmetic and scales of keys", T, float, double) {
        [&](auto &o) { o.kv_type = RAPT_I8; }},
   });
   expect_options<T>({{"q_type", all, RAPT_BAD_TYPE, [&](auto &o) { o.q_type = RAPT_I8; }}});
-  for (const int no_type : {6, -1, 1000}) {
+  for (const int no_type : {int{RAPT_U4}, -1, 1000}) {
     const auto set = [&](Options &o) { std::memcpy(&o.kv_type, &no_type, sizeof no_type); };
     expect_options<T>({{"no type", all, RAPT_BAD_TYPE, set}});
   }

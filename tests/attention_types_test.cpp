@@ -1,5 +1,5 @@
-// Tests keys and values that are dequantized: blocks of files, and keys of another type than values. Results have the
-// bits of a call with the numbers of f32.
+// Tests keys and values that are dequantized: blocks of files, 4 bits with scales, and keys of another type than
+// values. Results have the bits of a call with the numbers of f32.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -31,15 +31,30 @@ struct Rows {
   BlockRows in_memory;
   rapt_type type;
 
-  Rows(rapt_type of, std::size_t count, std::size_t dim, Random &random)
+  Rows(rapt_type of, std::size_t count, std::size_t dim, Random &random, std::size_t scale_group = 0)
       : numbers(drawn(count * dim, random)),
-        in_memory(encode_rows(numbers, dim, of, random.next())),
+        in_memory(encode_rows(numbers, dim, of, random.next(), scale_group)),
         type(of) {}
   const std::vector<std::uint8_t> &bytes() const { return in_memory.bytes; }
   static std::vector<float> drawn(std::size_t count, Random &random) {
     std::vector<float> made;
     for (std::size_t i = 0; i < count; ++i) made.push_back(static_cast<float>(random.gaussian()));
     return made;
+  }
+  // Returns the scales with as many after each row's as belong to `gap` bytes.
+  std::vector<float> spread_scales(std::size_t gap) const {
+    std::vector<float> made;
+    const std::size_t row = in_memory.scales_per_row();
+    for (std::size_t at = 0; at < in_memory.scales.size(); at += row) {
+      const auto first = in_memory.scales.begin() + static_cast<std::ptrdiff_t>(at);
+      made.insert(made.end(), first, first + static_cast<std::ptrdiff_t>(row));
+      made.insert(made.end(), gap / in_memory.unit(), -77);
+    }
+    return made;
+  }
+  // Returns a gap that the type may have.
+  std::size_t gap(std::size_t of_blocks) const {
+    return in_memory.group != 0 ? in_memory.unit() * 2 : of_blocks;
   }
   // Returns these rows with `gap` bytes after each one.
   std::vector<unsigned char> spread(std::size_t gap) const {
@@ -53,7 +68,7 @@ struct Rows {
     return made;
   }
   std::ptrdiff_t stride(std::size_t gap) const {
-    return static_cast<std::ptrdiff_t>((in_memory.row_bytes + gap) / in_memory.element());
+    return in_memory.stride(static_cast<std::ptrdiff_t>(in_memory.row_bytes + gap));
   }
 };
 
@@ -75,15 +90,17 @@ struct Pair {
   static constexpr std::size_t batch = 2, kv_heads = 2, q_heads = 6;
   std::size_t queries, keys;
   Rows k, v;
+  std::size_t group;  // of the scales
   std::vector<float> q;
   rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
 
   Pair(rapt_type k_type, rapt_type v_type, std::size_t qk_dim, std::size_t v_dim, std::size_t q_len,
-       std::size_t kv_len, Random &random)
+       std::size_t kv_len, Random &random, std::size_t scale_group = 0)
       : queries(q_len),
         keys(kv_len),
-        k(k_type, batch * kv_heads * kv_len, qk_dim, random),
-        v(v_type, batch * kv_heads * kv_len, v_dim, random) {
+        k(k_type, batch * kv_heads * kv_len, qk_dim, random, scale_group),
+        v(v_type, batch * kv_heads * kv_len, v_dim, random, scale_group),
+        group(k_type == RAPT_I4 || v_type == RAPT_I4 ? scale_group : 0) {
     for (std::size_t i = 0; i < batch * q_heads * queries * qk_dim; ++i)
       q.push_back(static_cast<float>(random.gaussian()));
     o.batch = batch, o.q_heads = q_heads, o.kv_heads = kv_heads;
@@ -95,15 +112,20 @@ struct Pair {
     change(plain);
     change(own);
     own.kv_type = k.type, own.v_type = v.type;
+    const std::size_t k_gap = gap == 0 ? 0 : k.gap(gap), v_gap = gap == 0 ? 0 : v.gap(gap);
+    const std::vector<float> k_scales = k.spread_scales(k_gap), v_scales = v.spread_scales(v_gap);
+    if (k.type == RAPT_I4) own.k_scales = k_scales.data();
+    if (v.type == RAPT_I4) own.v_scales = v_scales.data();
+    own.scale_group = group;
     const auto all = [&](rapt_strides &strides, std::ptrdiff_t token, std::size_t tokens) {
       const auto head = token * static_cast<std::ptrdiff_t>(tokens);
       strides = {head * static_cast<std::ptrdiff_t>(kv_heads), head, token};
     };
     const std::size_t tokens = own.block_table ? own.page_size : own.cache_len != 0 ? own.cache_len : keys;
-    all(own.k_strides, k.stride(gap), tokens);
-    all(own.v_strides, v.stride(gap), tokens);
+    all(own.k_strides, k.stride(k_gap), tokens);
+    all(own.v_strides, v.stride(v_gap), tokens);
     if (gap == 0 && !own.kv_offsets) own.k_strides = own.v_strides = {0, 0, 0};
-    const std::vector<unsigned char> k_memory = k.spread(gap), v_memory = v.spread(gap);
+    const std::vector<unsigned char> k_memory = k.spread(k_gap), v_memory = v.spread(v_gap);
     return same(run(q.data(), k_memory.data(), v_memory.data(), own),
                 run(q.data(), k.numbers.data(), v.numbers.data(), plain));
   }
@@ -114,6 +136,7 @@ struct Pair {
 // Keys and values are dequantized apart, so that a type needs only some others next to it.
 TEST_CASE("every type of keys, and every type of values") {
   std::vector<rapt_type> types(std::begin(float_types), std::end(float_types));
+  types.push_back(RAPT_I4);
   for (int type = RAPT_Q8_0; type <= RAPT_NVFP4; ++type) types.push_back(static_cast<rapt_type>(type));
   on_every_level([&] {
     Random random(53);
@@ -125,8 +148,10 @@ TEST_CASE("every type of keys, and every type of values") {
         CAPTURE(static_cast<int>(v_type));
         for (const std::size_t queries : {std::size_t{1}, std::size_t{4}, std::size_t{11}}) {
           CAPTURE(queries);
+          constexpr std::size_t groups[] = {0, 32, 64, 128};
           const Pair pair(k_type, v_type, 256, 256, queries,
-                          1 + random.below(native_or_emulated<std::size_t>(70, 20)), random);
+                          1 + random.below(native_or_emulated<std::size_t>(70, 20)), random,
+                          groups[random.below(4)]);
           CHECK(pair.is_same(random.one_in(2) ? 0 : 8,
                              [](rapt_attention_options &o) { o.causal = RAPT_CAUSAL_BOTTOM_RIGHT; }));
         }
@@ -136,9 +161,9 @@ TEST_CASE("every type of keys, and every type of values") {
 }
 
 TEST_CASE("blocks in pages, lists, sequences and parts of a head") {
-  constexpr rapt_type pairs[][2] = {{RAPT_Q8_0, RAPT_Q8_0}, {RAPT_Q4_0, RAPT_Q5_1},
-                                    {RAPT_F16, RAPT_Q4_1},  {RAPT_Q5_0, RAPT_BF16},
-                                    {RAPT_F32, RAPT_F16},   {RAPT_MXFP4, RAPT_IQ4_NL}};
+  constexpr rapt_type pairs[][2] = {{RAPT_Q8_0, RAPT_Q8_0}, {RAPT_Q4_0, RAPT_Q5_1}, {RAPT_F16, RAPT_Q4_1},
+                                    {RAPT_Q5_0, RAPT_BF16}, {RAPT_F32, RAPT_F16},   {RAPT_MXFP4, RAPT_IQ4_NL},
+                                    {RAPT_I4, RAPT_I4},     {RAPT_I4, RAPT_F16},    {RAPT_Q8_0, RAPT_I4}};
   on_every_level([&] {
     Random random(7);
     for (const auto &[k_type, v_type] : pairs) {
@@ -147,7 +172,7 @@ TEST_CASE("blocks in pages, lists, sequences and parts of a head") {
         CAPTURE(static_cast<int>(v_type));
         CAPTURE(queries);
         const std::size_t keys = 96;
-        const Pair pair(k_type, v_type, 96, 64, queries, keys, random);
+        const Pair pair(k_type, v_type, 96, 64, queries, keys, random, random.one_in(2) ? 32 : 0);
         // A gap of an odd number of bytes is possible where both are blocks.
         const std::size_t gap = is_float(k_type) || is_float(v_type) ? 12 : 3;
         const auto check = [&](const char *name, const auto &change) {
@@ -199,6 +224,23 @@ TEST_CASE("sequences of blocks end to end, and values that are the keys' first d
     o.k_strides = o.v_strides = {0, 0, 36};
     CHECK(same(run(q.data(), k.bytes().data(), k.bytes().data(), o),
                run(q.data(), k.numbers.data(), k.numbers.data(), plain)));
+  });
+}
+
+TEST_CASE("values of 4 bits that are the keys' first dimensions") {
+  on_every_level([&] {
+    Random random(4);
+    for (const std::size_t group : {0, 32}) {
+      const Rows k(RAPT_I4, 70, 96, random, group);
+      const std::vector<float> q = Rows::drawn(3 * 96, random);
+      rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT, plain;
+      o.q_len = 3, o.kv_len = 70, o.qk_dim = 96, o.v_dim = 32;
+      o.k_strides = o.v_strides = {0, 0, 96};
+      plain = o;
+      o.kv_type = RAPT_I4, o.scale_group = group, o.k_scales = o.v_scales = k.in_memory.scales.data();
+      CHECK(same(run(q.data(), k.bytes().data(), k.bytes().data(), o),
+                 run(q.data(), k.numbers.data(), k.numbers.data(), plain)));
+    }
   });
 }
 
@@ -267,11 +309,13 @@ TEST_CASE("what rapt.h refuses") {
   CHECK(status([](O &o) { o.packed_keys = 1; }) == RAPT_BAD_PACKED_KEYS);
   CHECK(status([](O &o) { o.kv_type = RAPT_F16, o.v_type = RAPT_F32, o.packed_keys = 1; }) ==
         RAPT_BAD_PACKED_KEYS);
-  for (const rapt_type type : {RAPT_I8, RAPT_F64, RAPT_I4, RAPT_U4, RAPT_F8_E4M3, RAPT_U8}) {
+  for (const rapt_type type : {RAPT_I8, RAPT_F64, RAPT_U4, RAPT_F8_E4M3, RAPT_U8}) {
     CHECK(status([&](O &o) { o.v_type = type; }) == RAPT_BAD_TYPE);
     CHECK(status([&](O &o) { o.kv_type = type, o.v_type = RAPT_Q8_0; }) == RAPT_BAD_TYPE);
   }
   CHECK(status([](O &o) { o.q_type = RAPT_Q8_0; }) == RAPT_BAD_TYPE);
+  CHECK(status([](O &o) { o.q_type = RAPT_I4; }) == RAPT_BAD_TYPE);
+  CHECK(status([](O &o) { o.out_type = RAPT_I4; }) == RAPT_BAD_TYPE);
   CHECK(status([](O &o) { o.out_type = RAPT_Q8_0; }) == RAPT_BAD_TYPE);
   CHECK(status([](O &o) { o.q_type = RAPT_F64; }) == RAPT_BAD_TYPE);
   CHECK(status([](O &o) { o.scale_group = 32; }) == RAPT_BAD_KV_SCALES);
@@ -290,6 +334,8 @@ TEST_CASE("what rapt.h refuses") {
   CHECK(rapt_attention_backward_tasks(&o, &g, &tasks) == RAPT_BAD_TYPE);
   o.kv_type = RAPT_F16, o.v_type = RAPT_F32;
   CHECK(rapt_attention_backward_tasks(&o, &g, &tasks) == RAPT_BAD_TYPE);
+  o.kv_type = RAPT_I4, o.v_type = RAPT_TYPE_DEFAULT;
+  CHECK(rapt_attention_backward_tasks(&o, &g, &tasks) == RAPT_BAD_TYPE);
   // out may not overlap a byte of a row.
   o.kv_type = RAPT_Q8_0, o.v_type = RAPT_TYPE_DEFAULT;
   std::vector<float> both(pair.q.size() + 4 * 5 * 17, 0);
@@ -297,5 +343,146 @@ TEST_CASE("what rapt.h refuses") {
     CHECK(rapt_attention(pair.q.data(), both.data(), pair.v.bytes().data(), both.data() + first, &o,
                          workspace.data(),
                          workspace.size()) == (first == 4 * 5 * 17 ? RAPT_OK : RAPT_BAD_OVERLAP));
+  }
+}
+
+TEST_CASE("what rapt.h refuses of 4 bits") {
+  Random random(2);
+  const Pair pair(RAPT_I4, RAPT_I4, 64, 64, 2, 5, random, 32);
+  std::vector<float> out(pair.q.size(), -77);
+  std::vector<unsigned char> workspace(1 << 20);
+  const auto status = [&](const auto &change) {
+    rapt_attention_options o = pair.o;
+    o.kv_type = RAPT_I4, o.scale_group = 32;
+    o.k_scales = pair.k.in_memory.scales.data(), o.v_scales = pair.v.in_memory.scales.data();
+    change(o);
+    const rapt_status got = rapt_attention(pair.q.data(), pair.k.bytes().data(), pair.v.bytes().data(),
+                                           out.data(), &o, workspace.data(), workspace.size());
+    if (got != RAPT_OK) CHECK(std::all_of(out.begin(), out.end(), [](float x) { return x == -77; }));
+    return got;
+  };
+  using O = rapt_attention_options;
+  CHECK(status([](O &o) { o.k_scales = nullptr; }) == RAPT_BAD_KV_SCALES);
+  CHECK(status([](O &o) { o.v_scales = nullptr; }) == RAPT_BAD_KV_SCALES);
+  CHECK(status([](O &o) { o.v_type = RAPT_Q8_0; }) == RAPT_BAD_KV_SCALES);
+  CHECK(status([](O &o) { o.v_type = RAPT_F32; }) == RAPT_BAD_KV_SCALES);
+  CHECK(status([](O &o) { o.v_type = RAPT_I8; }) == RAPT_BAD_TYPE);
+  CHECK(status([](O &o) { o.kv_type = RAPT_I8, o.v_type = RAPT_I4; }) == RAPT_BAD_TYPE);
+  CHECK(status([](O &o) { o.scale_group = 16; }) == RAPT_BAD_KV_SCALES);
+  CHECK(status([](O &o) { o.scale_group = 128; }) == RAPT_BAD_KV_SCALES);
+  CHECK(status([](O &o) { o.qk_dim = 48; }) == RAPT_BAD_DIM);
+  CHECK(status([](O &o) { o.v_dim = 33; }) == RAPT_BAD_DIM);
+  CHECK(status([](O &o) { o.k_strides = {64 * 5, 64 * 5, 65}; }) == RAPT_BAD_K_STRIDES);
+  CHECK(status([](O &o) { o.v_strides = {64 * 5, 64 * 5, 80}; }) == RAPT_BAD_V_STRIDES);
+  CHECK(status([](O &o) { o.packed_keys = 1; }) == RAPT_BAD_PACKED_KEYS);
+  CHECK(status([](O &o) { o.arithmetic = RAPT_ARITHMETIC_BF16; }) == RAPT_BAD_ARITHMETIC);
+  // A group of the other tensor's dimension does not matter where that has no scales.
+  CHECK(status([](O &o) { o.kv_type = RAPT_F32, o.v_type = RAPT_I4, o.k_scales = nullptr, o.kv_len = 0; }) ==
+        RAPT_OK);
+  out.assign(out.size(), -77);
+  // out may overlap neither a byte of a row nor a scale.
+  const std::size_t bytes = 4 * 5 * 32, scales = 4 * 5 * 2;
+  std::vector<float> both(bytes / 4 + scales + pair.q.size(), 0);
+  const auto with_out_at = [&](std::size_t first) {
+    rapt_attention_options o = pair.o;
+    o.kv_type = RAPT_I4, o.scale_group = 32;
+    o.k_scales = both.data() + bytes / 4, o.v_scales = pair.v.in_memory.scales.data();
+    return rapt_attention(pair.q.data(), both.data(), pair.v.bytes().data(), both.data() + first, &o,
+                          workspace.data(), workspace.size());
+  };
+  CHECK(with_out_at(bytes / 4 + scales) == RAPT_OK);
+  CHECK(with_out_at(bytes / 4 + scales - 1) == RAPT_BAD_OVERLAP);
+}
+
+namespace {
+
+// Keys or values rounded to RAPT_I4, RAPT_I8 or RAPT_Q4_0, as their users do.
+struct Rounded {
+  std::vector<std::uint8_t> rows;
+  std::vector<float> scales;
+
+  Rounded(const std::vector<float> &x, std::size_t dim, rapt_type type, std::size_t group) {
+    if (type == RAPT_Q4_0) {
+      to_q4_0(x);
+      return;
+    }
+    const std::size_t count = x.size() / dim;
+    rows.resize(type == RAPT_I4 ? x.size() / 2 : x.size());
+    scales.resize(x.size() / (group != 0 ? group : dim));
+    REQUIRE(rapt_quantize_rows(x.data(), RAPT_F32, 0, count, dim, group, type, rows.data(), scales.data()) ==
+            RAPT_OK);
+  }
+
+ private:
+  // As ggml does: the number of the largest magnitude becomes -8.
+  void to_q4_0(const std::vector<float> &x) {
+    for (std::size_t first = 0; first < x.size(); first += 32) {
+      const auto begin = x.begin() + static_cast<std::ptrdiff_t>(first);
+      const float largest =
+          *std::max_element(begin, begin + 32, [](float a, float b) { return std::fabs(a) < std::fabs(b); });
+      const float d = largest / -8;
+      const std::uint16_t bits = F16(double{d}).bits();
+      rows.push_back(static_cast<std::uint8_t>(bits));
+      rows.push_back(static_cast<std::uint8_t>(bits >> 8));
+      const auto code = [&](std::size_t i) {
+        const float scaled = d == 0 ? 8 : x[first + i] / d + 8.5f;
+        return static_cast<unsigned>(std::clamp(scaled, 0.0f, 15.0f));
+      };
+      for (std::size_t i = 0; i < 16; ++i)
+        rows.push_back(static_cast<std::uint8_t>(code(i) | code(i + 16) << 4));
+    }
+  }
+};
+
+}  // namespace
+
+// The table of accuracy.md: what rounding a cache to 4 bits costs.
+TEST_CASE("what small caches add to the error") {
+  constexpr std::size_t dim = 128, queries = 64;
+  constexpr struct {
+    const char *name;
+    rapt_type type;
+    std::size_t group;
+  } caches[] = {{"i8 per token", RAPT_I8, 0},
+                {"i4 per token", RAPT_I4, 0},
+                {"i4 per 64", RAPT_I4, 64},
+                {"i4 per 32", RAPT_I4, 32},
+                {"Q4_0", RAPT_Q4_0, 0}};
+  const struct {
+    const char *name;
+    float key_channel, value_channel;
+    double most[5];
+  } data[] = {{"unit variance", 1, 1, {0.010, 0.18, 0.17, 0.15, 0.14}},
+              {"a key channel x 100", 100, 1, {0.23, 0.35, 0.25, 0.18, 0.17}},
+              {"a value channel x 100", 1, 100, {0.020, 0.12, 0.11, 0.08, 0.08}}};
+  for (const auto &row : data) {
+    for (std::size_t c = 0; c < std::size(caches); ++c) {
+      double error = 0, truth = 0;
+      for (const std::size_t keys : {std::size_t{70}, std::size_t{1300}}) {
+        if (emulated() && keys > 100) continue;
+        Random random(keys);
+        const std::vector<float> q = Rows::drawn(queries * dim, random);
+        std::vector<float> k = Rows::drawn(keys * dim, random), v = Rows::drawn(keys * dim, random);
+        for (std::size_t i = 5; i < k.size(); i += dim) k[i] *= row.key_channel, v[i] *= row.value_channel;
+        rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
+        o.q_len = queries, o.kv_len = keys, o.qk_dim = o.v_dim = dim;
+        const std::vector<float> exact = run(q.data(), k.data(), v.data(), o);
+        const Rounded of_k(k, dim, caches[c].type, caches[c].group),
+            of_v(v, dim, caches[c].type, caches[c].group);
+        o.kv_type = caches[c].type, o.scale_group = caches[c].group;
+        if (!of_k.scales.empty()) o.k_scales = of_k.scales.data(), o.v_scales = of_v.scales.data();
+        const std::vector<float> got = run(q.data(), of_k.rows.data(), of_v.rows.data(), o);
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          const double difference = double{got[i]} - double{exact[i]};
+          error += difference * difference;
+          truth += double{exact[i]} * double{exact[i]};
+        }
+      }
+      const double relative = std::sqrt(error / truth);
+      const std::string what =
+          std::string(row.name) + ", " + caches[c].name + ": " + std::to_string(relative);
+      MESSAGE(what);
+      CHECK(relative < row.most[c]);
+    }
   }
 }

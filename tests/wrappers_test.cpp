@@ -561,8 +561,16 @@ TEST_CASE("keys and values in blocks are bytes") {
   k.push_back({});
   v.pop_back();
   CHECK(attention(q, k, v, out, options, workspace) == RAPT_BAD_SIZE);
-  // A cache of lists has as many tokens as cache_len says.
   v.push_back({});
+  // RAPT_I4 has two numbers in a byte.
+  const std::vector<float> scales(3, 1);
+  std::vector<std::byte> halves(3 * 16);
+  rapt_attention_options of_halves = options;
+  of_halves.v_type = RAPT_I4, of_halves.v_scales = scales.data();
+  CHECK(attention(q, k, halves, out, of_halves, workspace) == RAPT_OK);
+  halves.pop_back();
+  CHECK(attention(q, k, halves, out, of_halves, workspace) == RAPT_BAD_SIZE);
+  // A cache of lists has as many tokens as cache_len says.
   const std::int32_t list[] = {2, 0, -1, 1, 1};
   options.key_lists = list;
   options.kv_len = 5;

@@ -332,8 +332,8 @@ typedef uint16_t rapt_bf16; /**< the upper half of a binary32 */
  * the f32 function with the widened input. Its error is that of f32 plus half a unit of the element.
  *
  * In attention, q, the keys, the values, and out may each be f32, f16 or bf16. f64 goes only with f64. Keys and values
- * may also be RAPT_I8, with scales, or lie in blocks of files. There is no gradient then, nor of keys and values of two
- * types. */
+ * may also be RAPT_I8 or RAPT_I4, with scales, or lie in blocks of files. There is no gradient then, nor of keys and
+ * values of two types. */
 enum rapt_type {
   RAPT_TYPE_DEFAULT = 0, /**< the field's own default */
   RAPT_F32,              /**< float, IEEE binary32 */
@@ -341,7 +341,7 @@ enum rapt_type {
   RAPT_F16,              /**< rapt_f16, IEEE binary16 */
   RAPT_BF16,             /**< rapt_bf16, the upper half of a binary32 */
   RAPT_I8,               /**< int8_t: keys and values, x and weights of linear layers */
-  RAPT_I4,               /**< -8 to 7, two to a byte: only weights of linear layers */
+  RAPT_I4,               /**< -8 to 7, two to a byte: weights of linear layers, keys and values */
   RAPT_U4,               /**< 0 to 15, two to a byte: only weights of linear layers */
 
   /* Blocks as they lie in GGUF files and caches of llama.cpp, which rapt_linear_pack(), rapt_attention() and
@@ -1638,17 +1638,17 @@ typedef struct rapt_attention_options {
 
   /* The element types. */
   rapt_type q_type;   /**< of q; 0: RAPT_F32 */
-  rapt_type kv_type;  /**< of k and v; 0: q_type. For caches in blocks see v_type */
+  rapt_type kv_type;  /**< of k and v; 0: q_type. For blocks and RAPT_I4 see v_type */
   rapt_type out_type; /**< of out; 0: q_type */
   int arithmetic;     /**< one of rapt_arithmetic; 0: what the types say */
 
-  /** Scales of RAPT_I8 keys, and of values, [batch][kv_heads][kv_len][scale groups]: element d of key j is
+  /** Scales of RAPT_I8 and RAPT_I4 keys, [batch][kv_heads][kv_len][scale groups]: element d of key j is
    * k[j][d] times the scale of d's group. Pages, offsets and lengths are those of k and v. The strides of
    * scales are those of k and v divided by the elements per scale, of which they must be multiples. (If v is
    * k, its rows may be longer than v_dim. Without a scale_group, its strides are then divided by qk_dim.)
    * Packed keys have a row of scales per token. */
   const float *k_scales;
-  const float *v_scales; /**< scales of RAPT_I8 values, as k_scales */
+  const float *v_scales; /**< scales of RAPT_I8 and RAPT_I4 values, as k_scales */
   size_t scale_group;    /**< 32, 64 or 128 elements of a head per scale; 0: all */
 
   /* The shape. q [batch][q_heads][q_len][qk_dim], k [batch][kv_heads][kv_len][qk_dim],
@@ -1740,12 +1740,14 @@ typedef struct rapt_attention_options {
       key_list_length_strides; /**< of key_list_lengths; all 0: contiguous; RAPT_REPEAT shares lengths */
   size_t cache_len;            /**< with key_lists: tokens of k and v; not 0 unless kv_len is 0 */
 
-  /* Caches in blocks, and of two types. */
+  /* Caches in blocks, of 4 bits, and of two types. */
   /** Of v; 0: kv_type. kv_type and v_type may be RAPT_F32, RAPT_F16, RAPT_BF16 and the types from RAPT_Q8_0 to
    * RAPT_NVFP4, in any combination, as caches of llama.cpp are (-ctk, -ctv). Blocks have their scales in them. A row is
    * then qk_dim / n (v_dim / n) blocks of n numbers, the strides of such a tensor count bytes, and all 0 is rows
-   * without gaps. Results have the bits of a call with k and v of RAPT_F32 that rapt_dequantize_rows() made of them.
-   * Pages, lists and offsets may be used, packed_keys are refused. */
+   * without gaps. RAPT_I4 goes with all of these types, too, has its scales in k_scales (v_scales), and is what
+   * rapt_quantize_rows() makes: a byte has elements 2 i and 2 i + 1, the first in its low half, a row is a multiple
+   * of 32 elements, and strides count elements. Results have the bits of a call with k and v of RAPT_F32 that
+   * rapt_dequantize_rows() made of them. Pages, lists and offsets may be used, packed_keys are refused. */
   rapt_type v_type;
 
   /* A bias of 16 bits, and a factor for each head, as masks of engines with ALiBi have. */
@@ -1773,8 +1775,8 @@ typedef struct rapt_attention_options {
  * where e is 4 for f32 and 8 for f64. Keys and values of 16 bits take 256 * (qk_dim + v_dim) + 128 bytes
  * more. RAPT_I8 and RAPT_ARITHMETIC_BF16 need room for packed keys and values: below 1 MB for heads of 128.
  * key_lists, and pages of no multiple of 16 tokens, need room for 64 keys and values and one row more: up to
- * e * (64 * (qk_dim + v_dim) + the larger of both) + 384 bytes. Keys and values in blocks, or of two types, take
- * 256 * (qk_dim + v_dim) + 12032 bytes more at most.
+ * e * (64 * (qk_dim + v_dim) + the larger of both) + 384 bytes. Keys and values in blocks, of RAPT_I4, or of two types,
+ * take 256 * (qk_dim + v_dim) + 12032 bytes more at most.
  *
  * Aliasing: out may be exactly q, with the same strides and v_dim = qk_dim. It must overlap nothing else, and
  * the workspace nothing at all (RAPT_BAD_WORKSPACE).

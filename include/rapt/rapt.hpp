@@ -502,7 +502,8 @@ template <class Range>
 concept Bytes = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
     std::is_same_v<std::ranges::range_value_t<Range>, std::byte>;
 
-/// Keys or values are a range of elements, or of std::byte for blocks of files, whose type the options name.
+/// Keys or values are a range of elements, or of std::byte for blocks of files and RAPT_I4, whose type the options
+/// name.
 template <class Range>
 concept CacheRows = Elements<Range> || Bytes<Range>;
 
@@ -632,7 +633,7 @@ bool set_value_type(rapt_attention_options &o) {
   }
 }
 
-// Returns the elements of a row of keys or values in its range. Rows of bytes have blocks.
+// Returns the elements of a row of keys or values in its range. Rows of bytes have blocks or 4 bits.
 template <class E>
 std::size_t row_of(rapt_type type, std::size_t dim) {
   if constexpr (!std::is_same_v<E, std::byte>) return dim;
@@ -641,7 +642,7 @@ std::size_t row_of(rapt_type type, std::size_t dim) {
 }
 template <class E>
 bool fits_range(rapt_type type) {
-  return !std::is_same_v<E, std::byte> || block_of(type).inputs >= 32;
+  return !std::is_same_v<E, std::byte> || block_of(type).inputs > 1;
 }
 
 template <class Q, class K, class V>

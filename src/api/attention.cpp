@@ -55,7 +55,8 @@ rapt_status check_pointers(const AttentionCall &call) {
     if (!call.q) return RAPT_BAD_Q;
     if (any_keys && !call.k) return RAPT_BAD_K;
     if (any_keys && !call.v) return RAPT_BAD_V;
-    if (any_keys && o.kv_type == RAPT_I8 && (!o.k_scales || !o.v_scales)) return RAPT_BAD_KV_SCALES;
+    const bool lack_scales = (has_scales(o.kv_type) && !o.k_scales) || (has_scales(o.v_type) && !o.v_scales);
+    if (any_keys && lack_scales) return RAPT_BAD_KV_SCALES;
   }
   if (call.stage != AttentionStage::whole && any_keys && !call.partials) return RAPT_BAD_PARTIALS;
   if (call.stage != AttentionStage::partial && !call.out) return RAPT_BAD_OUT;

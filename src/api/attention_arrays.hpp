@@ -51,9 +51,13 @@ class Arrays {
     return {keys_.end, o_.kv_heads, keys_.first_token + keys_.tokens, row, o_.kv_offsets == nullptr};
   }
 
-  // Resolves the strides of the tensors that forward and backward calls share.
+  // Resolves the strides of the tensors that forward and backward calls share. Those of RAPT_I4 count numbers before
+  // and bytes afterwards.
   rapt_status resolve_common() {
-    Dims k_dims = keys(row_length(o_.kv_type, o_.qk_dim));
+    const auto stride_row = [](rapt_type type, std::size_t dim) {
+      return type == RAPT_I4 ? dim : row_length(type, dim);
+    };
+    Dims k_dims = keys(stride_row(o_.kv_type, o_.qk_dim));
     if (o_.packed_keys) {
       if (__builtin_mul_overflow(blocks_of(keys_.tokens), attention_block * o_.qk_dim, &k_dims.row)) {
         return RAPT_BAD_SIZE;
@@ -64,7 +68,7 @@ class Arrays {
     rapt_status status = input(o_.q_strides, queries(o_.qk_dim), RAPT_BAD_Q_STRIDES);
     if (status == RAPT_OK) status = input(o_.k_strides, k_dims, RAPT_BAD_K_STRIDES);
     if (status == RAPT_OK)
-      status = input(o_.v_strides, keys(row_length(o_.v_type, o_.v_dim)), RAPT_BAD_V_STRIDES);
+      status = input(o_.v_strides, keys(stride_row(o_.v_type, o_.v_dim)), RAPT_BAD_V_STRIDES);
     if (status == RAPT_OK) status = output(o_.out_strides, queries(o_.v_dim), RAPT_BAD_OUT_STRIDES);
     if (status == RAPT_OK) status = resolve_kv_scales();
     if (status != RAPT_OK) return status;
@@ -75,13 +79,18 @@ class Arrays {
   // per scale], so the strides of k are divided by that number. Packed keys have their scales token by token,
   // like other keys.
   rapt_status resolve_kv_scales() {
-    if (o_.kv_type != RAPT_I8 || call_.stage == AttentionStage::merge) return RAPT_OK;
+    const bool has_k_scales = has_scales(o_.kv_type), has_v_scales = has_scales(o_.v_type);
+    if ((!has_k_scales && !has_v_scales) || call_.stage == AttentionStage::merge) return RAPT_OK;
     const std::size_t k_group = scale_group_of(o_, o_.qk_dim);
     // If v is k, the values are parts of the keys' rows and use the keys' scales.
-    const std::size_t v_group = call_.v == call_.k ? k_group : scale_group_of(o_, o_.v_dim);
-    if (!divide(o_.k_strides, k_group, call_.k_scale_strides)) return RAPT_BAD_K_STRIDES;
-    if (!divide(o_.v_strides, v_group, call_.v_scale_strides)) return RAPT_BAD_V_STRIDES;
+    const bool v_is_k = call_.v == call_.k && has_k_scales;
+    const std::size_t v_group = v_is_k ? k_group : scale_group_of(o_, o_.v_dim);
+    if (has_k_scales && !divide(o_.k_strides, k_group, call_.k_scale_strides)) return RAPT_BAD_K_STRIDES;
+    if (has_v_scales && !divide(o_.v_strides, v_group, call_.v_scale_strides)) return RAPT_BAD_V_STRIDES;
     if (o_.packed_keys) call_.k_scale_strides.token = static_cast<std::ptrdiff_t>(o_.qk_dim / k_group);
+    // A group has whole bytes.
+    if (o_.kv_type == RAPT_I4) divide(o_.k_strides, 2, o_.k_strides);
+    if (o_.v_type == RAPT_I4) divide(o_.v_strides, 2, o_.v_strides);
     return RAPT_OK;
   }
   static rapt_status input(rapt_strides &strides, const Dims &dims, rapt_status bad) {

@@ -39,13 +39,23 @@ inline rapt_status resolve_shape(rapt_attention_options &o) {
   return shape_fits(o) ? RAPT_OK : RAPT_BAD_SIZE;
 }
 
-// Only keys and values of RAPT_I8 have scales.
+// Only keys and values of RAPT_I8 and RAPT_I4 have scales.
 inline rapt_status check_kv_scales(const rapt_attention_options &o) {
   const std::size_t group = o.scale_group;
-  if (o.kv_type != RAPT_I8) return o.k_scales || o.v_scales || group != 0 ? RAPT_BAD_KV_SCALES : RAPT_OK;
+  const bool has_k_scales = has_scales(o.kv_type), has_v_scales = has_scales(o.v_type);
+  if ((o.k_scales && !has_k_scales) || (o.v_scales && !has_v_scales)) return RAPT_BAD_KV_SCALES;
   if (group == 0) return RAPT_OK;
   const bool is_group = group == 32 || group == 64 || group == 128;
-  return is_group && o.qk_dim % group == 0 && o.v_dim % group == 0 ? RAPT_OK : RAPT_BAD_KV_SCALES;
+  const bool has_groups = (has_k_scales || has_v_scales) && (!has_k_scales || o.qk_dim % group == 0) &&
+                          (!has_v_scales || o.v_dim % group == 0);
+  return is_group && has_groups ? RAPT_OK : RAPT_BAD_KV_SCALES;
+}
+
+// Returns how many numbers lie together in keys or values of the type.
+constexpr std::size_t numbers_together(rapt_type type) {
+  std::size_t numbers = 1;
+  with_cache_blocks(type, [&]<class Block>(Block) { numbers = Block::inputs; });
+  return numbers;
 }
 
 inline rapt_status resolve_types(rapt_attention_options &o) {
@@ -63,7 +73,8 @@ inline rapt_status resolve_types(rapt_attention_options &o) {
     const bool is_cache = &type == &of_keys || &type == &of_values;
     if (type == RAPT_TYPE_DEFAULT) type = &type == &of_values ? of_keys : types[0];
     const bool is_element = type == RAPT_F32 || type == RAPT_F64 || type == RAPT_F16 || type == RAPT_BF16 ||
-                            (is_cache && (type == RAPT_I8 || FileBlocks::of(static_cast<rapt_type>(type))));
+                            (is_cache && (has_scales(static_cast<rapt_type>(type)) ||
+                                          FileBlocks::of(static_cast<rapt_type>(type))));
     if (!is_element || (type == RAPT_F64) != (types[0] == RAPT_F64)) return RAPT_BAD_TYPE;
   }
   if (of_keys != of_values && (of_keys == RAPT_I8 || of_values == RAPT_I8)) return RAPT_BAD_TYPE;
@@ -71,7 +82,7 @@ inline rapt_status resolve_types(rapt_attention_options &o) {
   o.kv_type = static_cast<rapt_type>(types[1]);
   o.out_type = static_cast<rapt_type>(types[2]);
   o.v_type = static_cast<rapt_type>(types[3]);
-  if (o.qk_dim % FileBlocks::of(o.kv_type).inputs != 0 || o.v_dim % FileBlocks::of(o.v_type).inputs != 0)
+  if (o.qk_dim % numbers_together(o.kv_type) != 0 || o.v_dim % numbers_together(o.v_type) != 0)
     return RAPT_BAD_DIM;
   if (o.packed_keys && dequantizes(o)) return RAPT_BAD_PACKED_KEYS;
   const bool is_bf16 = o.q_type == RAPT_BF16 && o.kv_type == RAPT_BF16 && o.v_type == RAPT_BF16;

@@ -72,7 +72,7 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_ARITHMETIC:
       return "the element types do not have options->arithmetic";
     case RAPT_BAD_KV_SCALES:
-      return "options->k_scales or v_scales is null for RAPT_I8, they or scale_group are set for "
+      return "options->k_scales or v_scales is null for RAPT_I8 or RAPT_I4, they or scale_group are set for "
              "another type, or scale_group is not 0, 32, 64 or 128 or does not divide qk_dim and v_dim";
     case RAPT_BAD_Q_STRIDES:
       return "options->q_strides has a stride of 0 or below for a dimension longer than 1 (RAPT_REPEAT "

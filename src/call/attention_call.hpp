@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "contract/attention.hpp"
+#include "contract/cache_rows.hpp"
 #include "contract/file_blocks.hpp"
 #include "rapt/rapt.h"
 
@@ -12,16 +13,20 @@ namespace rapt {
 // A call computes all of attention, or one of the two stages of split keys.
 enum class AttentionStage { whole, partial, merge };
 
-// Returns whether keys and values become numbers of f32 before they are multiplied: those in blocks of files, and those
-// of two types.
+// Returns whether keys and values become numbers of f32 before they are multiplied: those in blocks of files, of 4
+// bits, and those of two types.
 constexpr bool dequantizes(const rapt_attention_options &o) {
-  return o.v_type != o.kv_type || FileBlocks::of(o.kv_type);
+  return o.v_type != o.kv_type || o.kv_type == RAPT_I4 || FileBlocks::of(o.kv_type);
 }
 
-// Returns the elements of a row of `dim` numbers, as strides count them: bytes where the type has blocks.
+// Returns whether keys or values of the type have scales in an array.
+constexpr bool has_scales(rapt_type type) { return type == RAPT_I8 || type == RAPT_I4; }
+
+// Returns the elements of a row of `dim` numbers: bytes where the type has blocks or 4 bits.
 constexpr std::size_t row_length(rapt_type type, std::size_t dim) {
-  const FileBlocks file = FileBlocks::of(type);
-  return dim / file.inputs * file.bytes;
+  std::size_t length = dim;
+  with_cache_blocks(type, [&]<class Block>(Block) { length = dim / Block::inputs * Block::bytes; });
+  return length;
 }
 
 // Returns the number of lists of keys of a sequence. Without lists, all its queries count as having one.
@@ -38,7 +43,7 @@ struct AttentionCall {
   void *out = nullptr;       // null where partials are written
   void *partials = nullptr;  // null unless they are written or read
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
-  rapt_strides k_scale_strides{}, v_scale_strides{};  // for RAPT_I8
+  rapt_strides k_scale_strides{}, v_scale_strides{};  // where the type has scales in an array
 
   const rapt_attention_gradients *gradients = nullptr;  // null in forward calls; defaults are filled in
   AttentionStage stage = AttentionStage::whole;

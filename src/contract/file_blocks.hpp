@@ -97,6 +97,7 @@ struct PlainBlock {
   static constexpr bool has_offsets = false;
   static constexpr bool has_steps = false;     // scales are integers times d, offsets integers times m
   static constexpr bool shares_bytes = false;  // scales are the low halves of bytes, offsets the high ones
+  static constexpr bool has_scales_apart = false;  // in an array of f32 (contract/cache_rows.hpp)
   static constexpr ScaleOf scale_of = ScaleOf::d;
   static constexpr Codebook codebook = Codebook::none;
 };

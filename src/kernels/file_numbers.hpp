@@ -1,4 +1,4 @@
-// Turns blocks of files into numbers, a block at a time.
+// Turns blocks of files, and rows of 4 bits whose scales lie apart, into numbers, a block at a time.
 #pragma once
 
 #include <cstddef>
@@ -80,9 +80,13 @@ RAPT_INNER inline void look_up_codes(std::uint8_t *codes, std::size_t count) {
 // Of most formats, a block has 32 inputs and one scale. Their codes are halves of 16 bytes, to which four bytes may add
 // a bit each, or whole bytes.
 template <class File>
-inline constexpr bool has_halves_of_32 = File::inputs == 32 && (File::bits == 4 || File::bits == 5);
+inline constexpr bool has_halves_of_32 = File::inputs == 32 && (File::bits == 4 || File::bits == 5) &&
+                                         !File::has_scales_apart;
 template <class File>
 inline constexpr bool has_bytes_of_32 = File::inputs == 32 && File::bits == 8;
+template <class File>
+inline constexpr bool has_scale_of_32 =
+    has_halves_of_32<File> || has_bytes_of_32<File> || File::has_scales_apart;
 
 // The float that with_magic() makes of a code of 0.
 inline constexpr float magic_of_codes = 0x1p23f;
@@ -95,11 +99,24 @@ struct IntegersOfHalves {
     for (unsigned q = 0; q < 16; ++q) {
       const int integer = File::codebook != rapt::Codebook::none
                               ? rapt::integer_of(File::codebook, q)
-                              : static_cast<int>(q) - static_cast<int>(File::zero);
+                              : static_cast<int>(q ^ File::flip) - static_cast<int>(File::zero);
       numbers[q] = static_cast<float>(integer);
     }
   }
 };
+
+// Returns the integers of the codes in the low 4 bits of words.
+template <class Codes, class File, class Words>
+RAPT_INNER inline typename simd<float>::batch integers_of_codes(Words words,
+                                                                const IntegersOfHalves<File> &table) {
+  using batch = typename simd<float>::batch;
+  if constexpr (File::codebook != rapt::Codebook::none || Codes::prefers_tables) {
+    return Codes::look_up(table.numbers, words);
+  } else {
+    return batch(Codes::template with_magic<15, File::flip>(words)) -
+           batch(magic_of_codes + static_cast<float>(File::zero));
+  }
+}
 
 // The four bytes that have the fifth bits of a block's codes.
 template <class File>
@@ -126,14 +143,19 @@ RAPT_INNER inline void each_of_halves(const std::uint8_t *block, F f) {
     const std::size_t i = n * V::width;
     const auto low = V::load_words(block + File::code(0).low.byte + i);
     const decltype(low) high_half = Codes::high_halves(low);
-    if constexpr (File::codebook != rapt::Codebook::none || Codes::prefers_tables) {
-      add(i, Codes::look_up(table.numbers, low));
-      add(half + i, Codes::look_up(table.numbers, high_half));
-    } else {
-      const batch zero(magic_of_codes + static_cast<float>(File::zero));
-      add(i, batch(Codes::template with_magic<15>(low)) - zero);
-      add(half + i, batch(Codes::template with_magic<15>(high_half)) - zero);
-    }
+    add(i, integers_of_codes<Codes>(low, table));
+    add(half + i, integers_of_codes<Codes>(high_half, table));
+  });
+}
+
+// Does the same for 16 bytes of two codes each, which follow each other.
+template <class Codes, class Block, class F>
+RAPT_INNER inline void each_of_pairs(const std::uint8_t *block, F f) {
+  using V = simd<float>;
+  static constexpr IntegersOfHalves<Block> table;
+  unroll<Block::inputs / V::width>([&](std::size_t n) RAPT_INNER {
+    const std::size_t i = n * V::width;
+    f(i, integers_of_codes<Codes, Block>(Codes::pairs(block + i / 2), table));
   });
 }
 
@@ -147,6 +169,9 @@ RAPT_INNER inline void numbers_of_32(const std::uint8_t *block, typename simd<fl
     const auto *const codes = reinterpret_cast<const std::int8_t *>(block + File::code(0).low.byte);
     unroll<File::inputs / V::width>(
         [&](std::size_t n) RAPT_INNER { V::store(y + n * V::width, V::load(codes + n * V::width) * scale); });
+  } else if constexpr (File::has_scales_apart) {
+    each_of_pairs<Codes, File>(
+        block, [&](std::size_t i, batch integers) RAPT_INNER { V::store(y + i, integers * scale); });
   } else {
     each_of_halves<Codes, File>(block, [&](std::size_t i, batch integers) RAPT_INNER {
       const batch scaled = integers * scale;
@@ -190,15 +215,32 @@ template <class Codes, class File>
   }
 }
 
+// Scales in an array: row[r] has those of row r, one for each `blocks` blocks.
+struct ScalesApart {
+  const float *const *row = nullptr;
+  std::size_t blocks = 1;
+};
+
 // The scales and offsets of up to 8 blocks in each of a vector of rows, with rows in the lanes.
 template <class File>
-struct ScalesOfRows {
+class ScalesOfRows {
+ public:
   static constexpr std::size_t width = simd<float>::width, most_blocks = 8;
 
-  // Loads those of row r, which are halves.
-  RAPT_INNER void load(const std::uint8_t *block, std::size_t r, std::size_t count) {
+  // Chooses the blocks [first, first + count) of rows.
+  RAPT_INNER ScalesOfRows([[maybe_unused]] const ScalesApart &apart, [[maybe_unused]] std::size_t first,
+                          [[maybe_unused]] std::size_t count) {
+    if constexpr (File::has_scales_apart) {
+      for (std::size_t b = 0; b < count; ++b) of_block_[b] = (first + b) / apart.blocks;
+    }
+  }
+  // Loads those of row r, which are halves unless they lie apart.
+  RAPT_INNER void load(const std::uint8_t *block, std::size_t r, std::size_t count,
+                       [[maybe_unused]] const ScalesApart &apart) {
     for (std::size_t b = 0; b < count; ++b, block += File::bytes) {
-      if constexpr (File::scale_of == rapt::ScaleOf::d) {
+      if constexpr (File::has_scales_apart) {
+        scale[b][r] = apart.row[r][of_block_[b]];
+      } else if constexpr (File::scale_of == rapt::ScaleOf::d) {
         std::memcpy(&d[b][r], block + File::d, sizeof d[b][r]);
       } else {
         scale[b][r] = rapt::scale_of_group<File>(block, 0);
@@ -210,32 +252,37 @@ struct ScalesOfRows {
   RAPT_INNER void widen(std::size_t count) {
     using V = simd<float>;
     for (std::size_t b = 0; b < count; ++b) {
-      if constexpr (File::scale_of == rapt::ScaleOf::d) V::store(scale[b], V::load(d[b]));
+      if constexpr (has_halves_of_scales) V::store(scale[b], V::load(d[b]));
       if constexpr (File::has_offsets) V::store(offset[b], V::load(m[b]));
     }
   }
 
   alignas(64) float scale[most_blocks][width], offset[File::has_offsets ? most_blocks : 1][width];
+
+ private:
+  static constexpr bool has_halves_of_scales = File::scale_of == rapt::ScaleOf::d && !File::has_scales_apart;
   rapt::F16 d[most_blocks][width], m[most_blocks][width];
+  std::size_t of_block_[File::has_scales_apart ? most_blocks : 1];
 };
 
 // Writes the numbers of `count` rows of blocks, at most a vector of them, to rows at the distance `pitch`. `fetch` is
 // called with the index of each row.
 template <class Codes, class File, class Fetch>
-RAPT_INNER inline void numbers_of_rows(const std::uint8_t *const *row, std::size_t count, std::size_t inputs,
-                                       float *y, std::size_t pitch, Fetch fetch) {
-  if constexpr (!has_halves_of_32<File> && !has_bytes_of_32<File>) {
+RAPT_INNER inline void numbers_of_rows(const std::uint8_t *const *row,
+                                       [[maybe_unused]] const ScalesApart &apart, std::size_t count,
+                                       std::size_t inputs, float *y, std::size_t pitch, Fetch fetch) {
+  if constexpr (!has_scale_of_32<File>) {
     for (std::size_t r = 0; r < count; ++r) {
       fetch(r);
       numbers_of_blocks<Codes, File>(row[r], inputs, y + r * pitch);
     }
   } else {
     using batch = typename simd<float>::batch;
-    ScalesOfRows<File> of;
     constexpr std::size_t most = ScalesOfRows<File>::most_blocks;
     for (std::size_t first = 0, blocks = inputs / File::inputs; first < blocks; first += most) {
       const std::size_t some = blocks - first < most ? blocks - first : most;
-      for (std::size_t r = 0; r < count; ++r) of.load(row[r] + first * File::bytes, r, some);
+      ScalesOfRows<File> of(apart, first, some);
+      for (std::size_t r = 0; r < count; ++r) of.load(row[r] + first * File::bytes, r, some, apart);
       of.widen(some);
       for (std::size_t r = 0; r < count; ++r) {
         if (first == 0) fetch(r);

@@ -21,6 +21,7 @@ void with_zero_of(rapt_type type, Use &&use) {
       return use(float{});
   }
 }
+bool has_scales(rapt_type type) { return type == RAPT_I8 || type == RAPT_I4; }
 // Blocks of 32 numbers, in the bytes that the list below has for their type.
 struct BlockType {
   rapt_type type;
@@ -34,7 +35,12 @@ std::size_t block_bytes(rapt_type type) {
   return 0;
 }
 std::size_t size_of(rapt_type type) {
-  return type == RAPT_F64 ? 8 : type == RAPT_F32 ? 4 : type == RAPT_I8 || block_bytes(type) != 0 ? 1 : 2;
+  const bool is_byte = has_scales(type) || block_bytes(type) != 0;
+  return type == RAPT_F64 ? 8 : type == RAPT_F32 ? 4 : is_byte ? 1 : 2;
+}
+// Returns the bytes of `count` elements, of which strides count those of RAPT_I4 as numbers.
+std::size_t bytes_of(rapt_type type, std::size_t count) {
+  return type == RAPT_I4 ? count / 2 : count * size_of(type);
 }
 // Returns the elements of a row of `dim` numbers: bytes of blocks.
 std::size_t row_of(rapt_type type, std::size_t dim) {
@@ -48,7 +54,7 @@ constexpr rapt_type dequantized[][2] = {{RAPT_Q8_0, RAPT_Q8_0},
                                         {RAPT_F32, RAPT_F16}};
 
 // Says how the constructor's `draw` chooses element types. With `plain`, all elements have type T.
-enum class Kind { plain, mixed_types, int8_or_bf16 };
+enum class Kind { plain, mixed_types, integers_or_bf16 };
 
 template <class T>
 class ForwardFuzz : AttentionFuzz<T> {
@@ -60,9 +66,9 @@ class ForwardFuzz : AttentionFuzz<T> {
 
  public:
   // With mixed_types, the base-3 digits of `draw` are the types of q, of k and v, and of out. From 27 on, keys and
-  // values are dequantized. With int8_or_bf16 and `draw` below 18, keys and values are int8, and the digits are the
+  // values are dequantized. With integers_or_bf16 and `draw` below 18, keys and values are int8, and the digits are the
   // types of q and out. int8 has a scale per token, or per group if `draw` is at least 9. From 18 on, arithmetic is in
-  // bf16.
+  // bf16; from 24 on, values have 4 bits, and keys too where `draw` is a multiple of 4.
   explicit ForwardFuzz(FuzzInput &input, Kind kind = Kind::plain, unsigned draw = 0) : Base(input) {
     if (kind == Kind::plain) return;
     q_type_ = types_of_f32[draw % 3];
@@ -75,6 +81,10 @@ class ForwardFuzz : AttentionFuzz<T> {
     } else if (draw < 18) {
       kv_type_ = v_type_ = RAPT_I8;
       o_.scale_group = draw < 9 ? 0 : 32;
+    } else if (draw >= 24) {
+      v_type_ = RAPT_I4;
+      kv_type_ = draw % 4 == 0 ? RAPT_I4 : RAPT_F16;
+      o_.scale_group = draw % 2 == 0 ? 32 : 0;
     } else {
       q_type_ = kv_type_ = v_type_ = RAPT_BF16;
       o_.arithmetic = RAPT_ARITHMETIC_BF16;
@@ -103,7 +113,9 @@ class ForwardFuzz : AttentionFuzz<T> {
   }
 
  private:
-  bool dequantizes() const { return kv_type_ != v_type_ || block_bytes(kv_type_) != 0; }
+  bool dequantizes() const {
+    return kv_type_ != v_type_ || kv_type_ == RAPT_I4 || block_bytes(kv_type_) != 0;
+  }
 
   // Chooses pages, packed keys, offsets and lengths.
   void choose_sequences() {
@@ -142,13 +154,13 @@ class ForwardFuzz : AttentionFuzz<T> {
     results_bytes_ = out_bytes + lse * sizeof(T);
     unsigned char *const q_at = in_place ? put(Base::q_at, results_bytes_, sizeof(T))
                                          : put(Base::q_at, q.elements() * size_of(q_type_), size_of(q_type_));
-    unsigned char *const k_at = put(Base::k_at, k.elements() * size_of(kv_type_), size_of(kv_type_));
-    unsigned char *const v_at = put(Base::v_at, v.elements() * size_of(v_type_), size_of(v_type_));
+    unsigned char *const k_at = put(Base::k_at, bytes_of(kv_type_, k.elements()), size_of(kv_type_));
+    unsigned char *const v_at = put(Base::v_at, bytes_of(v_type_, v.elements()), size_of(v_type_));
     fill(q_at, q.elements(), q_type_);
     fill(k_at, k.elements(), kv_type_);
     fill(v_at, v.elements(), v_type_);
     q_ = q_at, k_ = k_at, v_ = v_at;
-    if (kv_type_ == RAPT_I8) place_kv_scales(k.elements(), v.elements());
+    if (has_scales(v_type_)) place_kv_scales(k.elements(), v.elements());
     out_ = in_place ? q_at : put(Base::results_at, results_bytes_, sizeof(T));
     out_elements_ = out.elements();
     lse_ = reinterpret_cast<T *>(out_ + out_bytes);
@@ -163,18 +175,19 @@ class ForwardFuzz : AttentionFuzz<T> {
     return memory().place(operand, bytes, placement_, offset);
   }
   void fill(unsigned char *data, std::size_t count, rapt_type type) {
-    if (size_of(type) == 1) return input_.fill(reinterpret_cast<std::int8_t *>(data), count);
+    if (size_of(type) == 1) return input_.fill(reinterpret_cast<std::int8_t *>(data), bytes_of(type, count));
     with_zero_of(type, [&]<class E>(E) { input_.fill(reinterpret_cast<E *>(data), count); });
   }
 
   // Scales have the same order as the elements that they scale, in every layout.
   void place_kv_scales(std::size_t k_elements, std::size_t v_elements) {
-    const std::size_t k_count = k_elements / (o_.scale_group ? o_.scale_group : o_.qk_dim);
+    const bool has_k_scales = has_scales(kv_type_);
+    const std::size_t k_count = has_k_scales ? k_elements / (o_.scale_group ? o_.scale_group : o_.qk_dim) : 0;
     const std::size_t v_count = v_elements / (o_.scale_group ? o_.scale_group : o_.v_dim);
     auto *scales = reinterpret_cast<float *>(
         put(Base::kv_scales_at, (k_count + v_count) * sizeof(float), sizeof(float)));
     fill(reinterpret_cast<unsigned char *>(scales), k_count + v_count, RAPT_F32);
-    o_.k_scales = scales;
+    if (has_k_scales) o_.k_scales = scales;
     o_.v_scales = scales + k_count;
   }
 
@@ -248,7 +261,7 @@ class ForwardFuzz : AttentionFuzz<T> {
         stop_unless_failing_ = true;
         return;
       case 14:
-        if (kv_type_ == RAPT_I8) return;  // the status may name the scales instead
+        if (has_scales(v_type_)) return;  // the status may name the scales instead
         o_.kv_type = std::is_same_v<T, double> ? RAPT_F16 : RAPT_F64;
         return must_fail(RAPT_BAD_TYPE);
       case 15:
@@ -323,7 +336,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *bytes, std::size_t siz
   if (draw >> 5 == 6) {
     ForwardFuzz<float>(input, Kind::mixed_types, draw % 32).run();
   } else if (draw >> 5 == 7) {
-    ForwardFuzz<float>(input, Kind::int8_or_bf16, draw % 32).run();
+    ForwardFuzz<float>(input, Kind::integers_or_bf16, draw % 32).run();
   } else if (draw % 2 != 0) {
     ForwardFuzz<double>(input).run();
   } else {

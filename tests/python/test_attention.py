@@ -270,6 +270,55 @@ def test_caches_in_blocks_that_are_refused(random: Random) -> None:
         rapt.attention_backward(q, numbers, halves, out, out, lse)
 
 
+def rows_of_i4(x: Array, group: int | None) -> tuple[Array, Array, Array]:
+    """Integers of 4 bits, their scales, and the numbers that they mean."""
+    *outer, dim = x.shape
+    q, scales = rapt.quantize_rows(x.reshape(-1, dim), "i4", group=group or 0)
+    numbers = rapt.dequantize_rows(q, "i4", scales, group=group or 0)
+    return q.reshape(*outer, dim // 2), scales.reshape(*outer, -1), numbers.reshape(x.shape)
+
+
+@pytest.mark.parametrize("group", [None, 32, 64])
+def test_caches_of_4_bits(random: Random, on_each_level: OnEachLevel, group: int | None) -> None:
+    q, k, v = tensors(random, q_len=3, kv_len=70, dim=128, v_dim=64)
+    (k4, k_scales, k_numbers), (v4, v_scales, v_numbers) = rows_of_i4(k, group), rows_of_i4(v, group)
+    scales: dict[str, Any] = {"k_scales": k_scales, "v_scales": v_scales, "scale_group": group}
+    expected = rapt.attention(q, k_numbers, v_numbers, causal=True)
+    lists = random.integers(-1, 70, size=(2, 30))
+
+    def check() -> None:
+        both: dict[str, Any] = {"k_type": "i4", "v_type": "i4", **scales}
+        for threads in 1, 2:
+            out = rapt.attention(q, k4, v4, causal=True, threads=threads, **both)
+            assert np.array_equal(out, expected)
+        by_token = {name: tokens_first(x) for name, x in (("k", k4), ("v", v4))}
+        assert np.array_equal(rapt.attention(q, **by_token, causal=True, **both), expected)
+        listed = rapt.attention(q, k4, v4, key_lists=lists, **both)
+        assert np.array_equal(listed, rapt.attention(q, k_numbers, v_numbers, key_lists=lists))
+        mixed = rapt.attention(q, k.astype(np.float16), v4, v_type="i4", v_scales=v_scales, scale_group=group)
+        assert np.array_equal(mixed, rapt.attention(q, k.astype(np.float16).astype(np.float32), v_numbers))
+
+    on_each_level(check)
+
+
+def test_caches_of_4_bits_that_are_refused(random: Random) -> None:
+    q, (k, scales, numbers) = np.ones((2, 3, 64), np.float32), rows_of_i4(np.ones((2, 5, 64), np.float32), 32)
+    cases: list[tuple[type[Exception], str, dict[str, Any]]] = [
+        (TypeError, "k has elements of float32: rows of i4 are bytes of uint8", {"k": numbers}),
+        (ValueError, "k has rows of 31 bytes: those of i4 are multiples of 16", {"k": k[..., 1:]}),
+        (ValueError, "keys and values of i4 need k_scales", {"k_scales": None}),
+        (ValueError, "keys and values of i4 need v_scales", {"v_scales": None}),
+        (ValueError, "k_scales is for keys and values of int8 and i4, not of float32", {"k": numbers, "k_type": None}),
+        (ValueError, "scale_group is 128, which does not divide heads of 64 and 64", {"scale_group": 128}),
+        (ValueError, "v_scales has the shape (2, 5, 1), not (2, 5, 2)", {"v_scales": scales[..., :1]}),
+        (ValueError, "packed_keys is set with keys in blocks", {"packed_keys": True}),
+    ]
+    for error, message, arguments in cases:
+        given: Any = {"q": q, "k": k, "v": k, "k_type": "i4", "v_type": "i4", "scale_group": 32, "k_scales": scales}
+        with pytest.raises(error, match="^" + re.escape(message)):
+            attention(**{**given, "v_scales": scales, **arguments})
+
+
 def test_lists_of_keys(random: Random) -> None:
     q, k, v = tensors(random)  # 2 sequences, 4 heads over 2, 9 queries
     batch, kv_heads, tokens, _ = k.shape

@@ -123,7 +123,7 @@ ONLY_ATTENTION: list[tuple[Call, Status | None, str]] = [
     (lambda: int8(scale_group=16), None, "scale_group is 16, not 32, 64 or 128"),
     (lambda: int8(scale_group=128), None, "scale_group is 128, which does not divide heads of 64 and 64 elements"),
     (lambda: int8(v_scales=None), None, "keys and values of int8 need v_scales"),
-    (lambda: attention(k_scales=1.0), None, "k_scales is for keys and values of int8, not of float32"),
+    (lambda: attention(k_scales=1.0), None, "k_scales is for keys and values of int8 and i4, not of float32"),
     (lambda: backward(k=K.astype(np.int8), v=K.astype(np.int8)), None, "k and v have elements of int8, which have no gradient"),
     (lambda: attention(q_offsets=[0, 9]), None, "a tensor with q_offsets has no batch dimension, not one of 2"),
     (lambda: attention(k=PAGES, v=PAGES, block_table=[[1, 2], [0, 4]]), None, "block_table names page 4 of 4"),

@@ -69,7 +69,7 @@ void encode(std::size_t which, float *x, Random &random, std::uint8_t *block) {
 
 // Chooses a type of floats, or one of those whose blocks a row is made of.
 rapt_type type_for(std::size_t dim, std::uint64_t seed) {
-  std::vector<rapt_type> fitting = {RAPT_F32, RAPT_F16, RAPT_BF16};
+  std::vector<rapt_type> fitting = {RAPT_F32, RAPT_F16, RAPT_BF16, RAPT_I4};
   for (const auto &of : files) {
     if (dim % oracle::size_of_block(of.file).inputs == 0) fitting.push_back(of.type);
   }
@@ -79,7 +79,7 @@ rapt_type type_for(std::size_t dim, std::uint64_t seed) {
 // Writes numbers as elements of 16 or 32 bits, and replaces them by what these are.
 BlockRows float_rows(std::vector<float> &numbers, std::size_t dim, rapt_type type) {
   const std::size_t size = type == RAPT_F32 ? 4 : 2;
-  BlockRows made{oracle::FileType::none, type, dim * size, std::vector<std::uint8_t>(numbers.size() * size)};
+  BlockRows made{type, dim * size, std::vector<std::uint8_t>(numbers.size() * size)};
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     std::uint8_t *const at = &made.bytes[i * size];
     if (type == RAPT_F32) {
@@ -97,16 +97,47 @@ BlockRows float_rows(std::vector<float> &numbers, std::size_t dim, rapt_type typ
   return made;
 }
 
+// Draws integers of 4 bits, and scales that give numbers of about the size that they had.
+BlockRows i4_rows(std::vector<float> &numbers, std::size_t dim, std::size_t group, Random &random) {
+  BlockRows made{RAPT_I4, dim / 2, std::vector<std::uint8_t>(numbers.size() / 2), {}, group};
+  for (std::uint8_t &byte : made.bytes) byte = static_cast<std::uint8_t>(random.below(256));
+  for (std::size_t first = 0; first < numbers.size(); first += group) {
+    float largest = 0, special = 0;
+    for (std::size_t i = first; i < first + group; ++i) {
+      if (!std::isfinite(numbers[i])) special = numbers[i];
+      if (std::isfinite(numbers[i])) largest = std::max(largest, std::fabs(numbers[i]));
+    }
+    const float scale = special != 0 ? special : random.one_in(2) ? largest / 7 : largest / -7;
+    made.scales.push_back(scale);
+    for (std::size_t i = first; i < first + group; ++i) {
+      const int code = made.bytes[i / 2] >> (i % 2 * 4) & 15;
+      numbers[i] = static_cast<float>(code < 8 ? code : code - 16) * scale;
+    }
+  }
+  return made;
+}
+
+// Draws a scale group that divides the dimensions, or 0.
+std::size_t group_for(std::size_t qk_dim, std::size_t v_dim, std::uint64_t seed) {
+  std::vector<std::size_t> fitting = {0};
+  for (const std::size_t group : {32, 64, 128}) {
+    if (qk_dim % group == 0 && v_dim % group == 0) fitting.push_back(group);
+  }
+  return fitting[seed / 7 % fitting.size()];
+}
+
 }  // namespace
 
-BlockRows encode_rows(std::vector<float> &numbers, std::size_t dim, rapt_type type, std::uint64_t seed) {
+BlockRows encode_rows(std::vector<float> &numbers, std::size_t dim, rapt_type type, std::uint64_t seed,
+                      std::size_t scale_group) {
   if (is_float(type)) return float_rows(numbers, dim, type);
+  Random random(seed);
+  if (type == RAPT_I4) return i4_rows(numbers, dim, scale_group != 0 ? scale_group : dim, random);
   const auto *const of =
       std::find_if(std::begin(files), std::end(files), [&](const auto &f) { return f.type == type; });
   const oracle::BlockSize size = oracle::size_of_block(of->file);
-  BlockRows made{of->file, type, dim / size.inputs * size.bytes, {}};
+  BlockRows made{type, dim / size.inputs * size.bytes, {}};
   made.bytes.resize(numbers.size() / size.inputs * size.bytes);
-  Random random(seed);
   for (std::size_t b = 0; b < numbers.size() / size.inputs; ++b)
     encode(static_cast<std::size_t>(of - files), &numbers[b * size.inputs], random,
            &made.bytes[b * size.bytes]);
@@ -114,13 +145,14 @@ BlockRows encode_rows(std::vector<float> &numbers, std::size_t dim, rapt_type ty
 }
 
 AttentionInBlocks in_blocks(oracle::Attention<float> a, std::uint64_t seed) {
-  AttentionInBlocks made{std::move(a), {}, {}};
+  AttentionInBlocks made{std::move(a), {}, {}, 0};
   const rapt_type k_type = type_for(made.a.qk_dim, seed);
   rapt_type v_type = type_for(made.a.v_dim, seed + 5);
   // Floats of one type are another kernel's.
   if (v_type == k_type && is_float(k_type)) v_type = RAPT_Q8_0;
-  made.k = encode_rows(made.a.k, made.a.qk_dim, k_type, seed);
-  made.v = encode_rows(made.a.v, made.a.v_dim, v_type, seed + 1);
+  if (k_type == RAPT_I4 || v_type == RAPT_I4) made.scale_group = group_for(made.a.qk_dim, made.a.v_dim, seed);
+  made.k = encode_rows(made.a.k, made.a.qk_dim, k_type, seed, made.scale_group);
+  made.v = encode_rows(made.a.v, made.a.v_dim, v_type, seed + 1, made.scale_group);
   return made;
 }
 

@@ -65,12 +65,13 @@ class AttentionRun : protected TaskCalls {
       if (how_.fused) return fused_tensors(q, k, v, q_slot);
     }
     Layout of_keys = layout_;
-    of_keys.offset[kv_slot] = of_keys.offset[kv_slot] / kv_unit() * kv_unit();
+    const std::size_t alignment = blocks_ ? std::max(blocks_->k.element(), blocks_->v.element()) : 1;
+    of_keys.offset[kv_slot] = of_keys.offset[kv_slot] / alignment * alignment;
     made.q = Tensor(q, how_.tokens_outside, gap(q_slot), layout_, q_slot);
-    made.v = Keys(v, how_.tokens_outside, kv_gap(kv_slot, a_.v_dim), of_keys, kv_slot);
+    made.v = Keys(v, how_.tokens_outside, v_gap(kv_slot), of_keys, kv_slot);
     const bool packed = how_.packed_keys;
     if (packed) k = {k.batch, k.heads, 1, (k.tokens + 63) / 64 * 64 * a_.qk_dim};
-    made.k = Keys(k, !packed && how_.tokens_outside, kv_gap(kv_slot, a_.qk_dim), of_keys, kv_slot);
+    made.k = Keys(k, !packed && how_.tokens_outside, k_gap(kv_slot), of_keys, kv_slot);
     if (how_.repeated_heads && k.heads == 1 && a_.q_heads > 1) {
       made.k.repeat({false, true, false});
       made.v.repeat({false, true, false});
@@ -104,19 +105,22 @@ class AttentionRun : protected TaskCalls {
   std::size_t q_room() const { return a_.q_len + query_padding_; }
   std::size_t kv_room() const { return a_.kv_len + key_padding_; }
   std::size_t gap(std::size_t slot) const { return static_cast<std::size_t>(layout_.gap[slot]); }
-  // Returns the gap between rows, in elements. In byte tensors it is a multiple of the scale group.
-  std::size_t kv_gap(std::size_t slot, std::size_t dim) const {
-    if (are_in_blocks) return gap(slot) / kv_unit() * kv_unit();
-    return has_scales<KV> ? gap(slot) % 3 * a_.group_of(dim) : gap(slot);
+  // Return the gap between rows, in elements, or in bytes of rows in blocks. Where there are scales, it is a multiple
+  // of their group.
+  std::size_t k_gap(std::size_t slot) const {
+    return kv_gap(slot, a_.qk_dim, blocks_ ? &blocks_->k : nullptr);
   }
-  // Returns the bytes of which the places of rows in blocks are multiples: floats next to them are aligned.
-  std::size_t kv_unit() const {
-    return are_in_blocks ? std::max(blocks_->k.element(), blocks_->v.element()) : 1;
+  std::size_t v_gap(std::size_t slot) const {
+    return kv_gap(slot, a_.v_dim, blocks_ ? &blocks_->v : nullptr);
   }
-  // Returns strides in the elements of a type, of those in bytes.
-  static rapt_strides in_elements(rapt_strides strides, std::size_t size) {
+  std::size_t kv_gap(std::size_t slot, std::size_t dim, const BlockRows *rows) const {
+    if (rows && rows->group == 0) return gap(slot) / rows->unit() * rows->unit();
+    return rows || has_scales<KV> ? gap(slot) % 3 * (rows ? rows->unit() : a_.group_of(dim)) : gap(slot);
+  }
+  // Returns the API's strides, of those in bytes.
+  static rapt_strides in_elements(rapt_strides strides, const BlockRows &rows) {
     for (std::ptrdiff_t *stride : {&strides.batch, &strides.head, &strides.token})
-      if (*stride != RAPT_REPEAT) *stride /= static_cast<std::ptrdiff_t>(size);
+      if (*stride != RAPT_REPEAT) *stride = rows.stride(*stride);
     return strides;
   }
   std::size_t kv_heads() const { return how_.repeated_heads ? a_.q_heads : a_.kv_heads; }
@@ -216,8 +220,11 @@ class AttentionRun : protected TaskCalls {
     o.k_strides = strides(in_.k, piece);
     o.v_strides = strides(in_.v, piece);
     if constexpr (are_in_blocks) {
-      o.k_strides = in_elements(o.k_strides, blocks_->k.element());
-      o.v_strides = in_elements(o.v_strides, blocks_->v.element());
+      o.k_strides = in_elements(o.k_strides, blocks_->k);
+      o.v_strides = in_elements(o.v_strides, blocks_->v);
+      if (blocks_->k.group != 0) o.k_scales = keys_at(k_scales_, piece);
+      if (blocks_->v.group != 0) o.v_scales = keys_at(v_scales_, piece);
+      o.scale_group = blocks_->scale_group;
     }
     if (how_.packed_keys) o.k_strides.token = -77;  // ignored, because packed keys have no token stride
     if constexpr (has_scales<KV>) {
@@ -456,7 +463,7 @@ class AttentionRun : protected TaskCalls {
     }
     for (Tensor *tensor : {&in_.whole, &in_.q}) tensor->remember();
     for (Keys *tensor : {&in_.k, &in_.v}) tensor->remember();
-    if (has_scales<KV>) place_kv_scales();
+    place_kv_scales();
   }
 
   static void put_blocks(const Keys &tensor, std::size_t sequence, std::size_t head, std::size_t token,
@@ -466,37 +473,42 @@ class AttentionRun : protected TaskCalls {
 
   // Scales have the strides of keys and values, divided by the number of elements per scale.
   void place_kv_scales() {
-    const std::size_t k_group = a_.group_of(a_.qk_dim), v_group = a_.group_of(a_.v_dim);
-    const std::size_t k_groups = a_.qk_dim / k_group, v_groups = a_.v_dim / v_group;
-    Shape k = keys_of(k_groups);
-    std::size_t gap_of_k = kv_gap(1, a_.qk_dim) / k_group;
-    if (how_.packed_keys) {  // all rows of a head become one row
-      gap_of_k += (k.tokens + 63) / 64 * 64 * k_groups - k.tokens * k_groups;
-      k = {k.batch, k.heads, 1, k.tokens * k_groups};
+    if constexpr (are_in_blocks) {
+      const BlockRows &k = blocks_->k, &v = blocks_->v;
+      if (k.group != 0) k_scales_ = place_scales(k.scales, k.scales_per_row(), k_gap(1) / k.unit(), false);
+      if (v.group != 0) v_scales_ = place_scales(v.scales, v.scales_per_row(), v_gap(1) / v.unit(), false);
+    } else if constexpr (has_scales<KV>) {
+      const std::size_t k_group = a_.group_of(a_.qk_dim), v_group = a_.group_of(a_.v_dim);
+      k_scales_ = place_scales(a_.k_scales, a_.qk_dim / k_group, k_gap(1) / k_group, how_.packed_keys);
+      v_scales_ = place_scales(a_.v_scales, a_.v_dim / v_group, v_gap(1) / v_group, false);
     }
-    k_scales_ = Numbers(k, !how_.packed_keys && how_.tokens_outside, gap_of_k, layout_, 1);
-    v_scales_ = Numbers(keys_of(v_groups), how_.tokens_outside, kv_gap(1, a_.v_dim) / v_group, layout_, 1);
-    if (how_.repeated_heads && k.heads == 1 && a_.q_heads > 1) {
-      k_scales_.repeat({false, true, false});
-      v_scales_.repeat({false, true, false});
+  }
+  // Places scales, of which a key or value has `groups`, `gap_of_rows` apart. Packed keys have those of all rows of a
+  // head in one row.
+  Numbers place_scales(const std::vector<A> &scales, std::size_t groups, std::size_t gap_of_rows,
+                       bool are_of_packed) const {
+    Shape shape = keys_of(groups);
+    if (are_of_packed) {
+      gap_of_rows += (shape.tokens + 63) / 64 * 64 * groups - shape.tokens * groups;
+      shape = {shape.batch, shape.heads, 1, shape.tokens * groups};
     }
+    Numbers made(shape, !are_of_packed && how_.tokens_outside, gap_of_rows, layout_, 1);
+    if (how_.repeated_heads && shape.heads == 1 && a_.q_heads > 1) made.repeat({false, true, false});
     for (std::size_t b = 0; b < a_.batch; ++b) {
       for (std::size_t h = 0; h < kv_heads(); ++h) {
         for (std::size_t j = 0; j < a_.keys(b); ++j) {
           const auto [sequence, token] = place_of_key(b, j);
-          const std::size_t row = kv_row(b, h, j);
-          const A *const scales = a_.k_scales.data() + row * k_groups;
-          if (how_.packed_keys) {
-            std::copy_n(scales, k_groups, k_scales_.at(sequence, h, 0) + token * k_groups);
+          const A *const row = scales.data() + kv_row(b, h, j) * groups;
+          if (are_of_packed) {
+            std::copy_n(row, groups, made.at(sequence, h, 0) + token * groups);
           } else {
-            k_scales_.put(sequence, h, token, scales);
+            made.put(sequence, h, token, row);
           }
-          v_scales_.put(sequence, h, token, a_.v_scales.data() + row * v_groups);
         }
       }
     }
-    k_scales_.remember();
-    v_scales_.remember();
+    made.remember();
+    return made;
   }
   // Returns the row of a_.k that belongs to head `h` in memory.
   std::size_t kv_row(std::size_t b, std::size_t h, std::size_t j) const {

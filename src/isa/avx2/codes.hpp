@@ -24,10 +24,15 @@ struct CodeSimd : X86Codes<Avx2::f32> {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(bytes), indices);
   }
 
-  template <int mask>
+  template <int mask, int flip = 0>
   static f32 with_magic(__m256i code) {
     const __m256i masked = _mm256_and_si256(code, _mm256_set1_epi32(mask));
-    return _mm256_castsi256_ps(_mm256_or_si256(masked, _mm256_set1_epi32(0x4b000000)));
+    return _mm256_castsi256_ps(_mm256_xor_si256(masked, _mm256_set1_epi32(0x4b000000 | flip)));
+  }
+
+  // Returns 8 codes of 4 bits that follow each other, in the low bits of words.
+  static __m256i pairs(const std::uint8_t *codes) {
+    return _mm256_srlv_epi32(every_lane(codes), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
   }
 };
 

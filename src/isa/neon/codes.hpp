@@ -25,10 +25,18 @@ struct CodeSimd {
     const uint32x4_t places = vmlaq_n_u32(vdupq_n_u32(0x03020100), indices, 0x04040404);
     return vreinterpretq_f32_u8(vqtbl4q_u8(all, vreinterpretq_u8_u32(places)));
   }
-  template <int mask>
+  template <int mask, int flip = 0>
   static f32 with_magic(uint32x4_t code) {
     const uint32x4_t masked = vandq_u32(code, vdupq_n_u32(mask));
-    return vreinterpretq_f32_u32(vorrq_u32(masked, vdupq_n_u32(0x4b000000)));
+    return vreinterpretq_f32_u32(veorq_u32(masked, vdupq_n_u32(0x4b000000 | flip)));
+  }
+
+  // Returns 4 codes of 4 bits that follow each other, in the low bits of words.
+  static uint32x4_t pairs(const std::uint8_t *codes) {
+    std::uint16_t halves;
+    std::memcpy(&halves, codes, sizeof halves);
+    const int32x4_t to_right = {0, -4, -8, -12};
+    return vshlq_u32(vdupq_n_u32(halves), to_right);
   }
 
   template <unsigned shift, std::size_t j>

@@ -163,13 +163,28 @@ class AttentionRow {
   }
 
  protected:
-  // Returns number d of a key or value.
-  static A number(const E *row, [[maybe_unused]] rapt_type type, std::size_t d) {
+  // Return number d of a key and of a value.
+  A number_of_key(std::size_t key, std::size_t d) const {
+    const E *const row = tile_.k<E>(key);
     if constexpr (std::is_same_v<E, AnyElement>) {
-      return number_of_row(type, reinterpret_cast<const std::uint8_t *>(row), d);
+      if (o_.kv_type == RAPT_I4) return number_of_i4(&row->byte, tile_.k_scales(key), d, o_.qk_dim);
+      return number_of_row(o_.kv_type, &row->byte, d);
     } else {
       return rapt::widened(row[d]);
     }
+  }
+  A number_of_value(std::size_t key, std::size_t d) const {
+    const E *const row = tile_.v<E>(key);
+    if constexpr (std::is_same_v<E, AnyElement>) {
+      if (o_.v_type == RAPT_I4) return number_of_i4(&row->byte, tile_.v_scales(key), d, o_.v_dim);
+      return number_of_row(o_.v_type, &row->byte, d);
+    } else {
+      return rapt::widened(row[d]);
+    }
+  }
+  A number_of_i4(const std::uint8_t *row, const float *scales, std::size_t d, std::size_t dim) const {
+    return static_cast<float>(integer_of_code<rapt::I4Row>(row + d / 32 * 16, d % 32)) *
+           scales[d / rapt::scale_group_of(o_, dim)];
   }
   A dot_with(std::size_t key) const {
     const std::size_t step = o_.packed_keys ? rapt::packed_dim_stride : 1;
@@ -178,7 +193,7 @@ class AttentionRow {
       using Q = typename decltype(element)::type;
       const auto *q = tile_.q<Q>(row_);
       const auto q_at = [&](std::size_t d) { return rapt::widened(q[d]) * scale_.sign; };
-      const auto k_at = [&](std::size_t d) { return number(tile_.k<E>(key), o_.kv_type, d * step); };
+      const auto k_at = [&](std::size_t d) { return number_of_key(key, d * step); };
       if constexpr (std::is_same_v<E, rapt::BF16> && std::is_same_v<Q, rapt::BF16>) {
         if (o_.arithmetic == RAPT_ARITHMETIC_BF16) {
           t = add_k32s(0, o_.qk_dim, q_at, k_at);
@@ -270,9 +285,8 @@ class AttentionRow {
     for (std::size_t j = 0; j < keys; ++j) {
       if (!is_visible[j]) continue;
       w[j] = weight_of(w[j] - reference);
-      const E *v = tile_.v<E>(first + j);
       for (std::size_t d = 0; d < o_.v_dim; ++d) {
-        state.values[d] = fused(w[j], number(v, o_.v_type, d), state.values[d]);
+        state.values[d] = fused(w[j], number_of_value(first + j, d), state.values[d]);
       }
     }
     state.sum = fused(state.sum, rescale, ::fold(w));

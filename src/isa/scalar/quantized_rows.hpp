@@ -83,15 +83,21 @@ void dequantize_rows(const rapt::DequantizeCall *call) {
   });
 }
 
+// Returns the integer of input i of a block.
+template <class Block>
+int integer_of_code(const std::uint8_t *block, std::size_t i) {
+  const unsigned code = Block::code(i).read(block) ^ Block::flip;
+  return Block::codebook != rapt::Codebook::none ? rapt::integer_of(Block::codebook, code)
+                                                 : static_cast<int>(code - Block::zero);
+}
+
 // Returns number i of a row of blocks.
 template <class File>
 float number_of_blocks(const std::uint8_t *row, std::size_t i) {
   const std::uint8_t *const block = row + i / File::inputs * File::bytes;
   i %= File::inputs;
-  const unsigned code = File::code(i).read(block) ^ File::flip;
-  const int integer = File::codebook != rapt::Codebook::none ? rapt::integer_of(File::codebook, code)
-                                                             : static_cast<int>(code - File::zero);
-  const float number = static_cast<float>(integer) * rapt::scale_of_group<File>(block, i / File::group);
+  const float number = static_cast<float>(integer_of_code<File>(block, i)) *
+                       rapt::scale_of_group<File>(block, i / File::group);
   if constexpr (File::has_offsets) return number + rapt::offset_of_group<File>(block, i / File::group);
   return number;
 }

@@ -22,14 +22,15 @@ namespace {
 template <class Codes, class File>
 class PackedNumbers {
  public:
-  // Writes the first `inputs` numbers of the rows to `to`.
+  // Writes `inputs` numbers of the rows from input `first` on to `to`. row[r] is where they lie.
   template <class Fetch>
-  RAPT_INNER static void write(const std::uint8_t *const *row, std::size_t inputs, float *to, Fetch fetch) {
-    PackedNumbers blocks;
+  RAPT_INNER static void write(const std::uint8_t *const *row, const ScalesApart &apart, std::size_t first,
+                               std::size_t inputs, float *to, Fetch fetch) {
     const std::size_t count = inputs / File::inputs;
+    PackedNumbers blocks(apart, first / File::inputs, count);
     for (std::size_t r = 0; r < width; ++r) {
       fetch(r);
-      blocks.load(row[r], r, count);
+      blocks.load(row[r], r, count, apart);
     }
     blocks.of_.widen(count);
     for (std::size_t b = 0; b < count; ++b) blocks.make_scales(b);
@@ -55,11 +56,15 @@ class PackedNumbers {
   // A code is multiplied where it lies in a word, so that its scale is divided by 2^(its lowest bit).
   static constexpr bool has_codebook = File::codebook != rapt::Codebook::none;
   static constexpr bool has_bytes = has_bytes_of_32<File> || has_codebook;
-  static constexpr std::size_t places = has_bytes ? 2 : 4;
+  static constexpr std::size_t places = File::has_scales_apart ? 1 : has_bytes ? 2 : 4;
   static constexpr unsigned bits_of_place = has_bytes ? 8 : 4;
 
-  RAPT_INNER void load(const std::uint8_t *block, std::size_t r, std::size_t count) {
-    of_.load(block, r, count);
+  RAPT_INNER PackedNumbers(const ScalesApart &apart, std::size_t first, std::size_t count)
+      : of_(apart, first, count) {}
+
+  RAPT_INNER void load(const std::uint8_t *block, std::size_t r, std::size_t count,
+                       const ScalesApart &apart) {
+    of_.load(block, r, count, apart);
     for (std::size_t b = 0; b < count; ++b, block += File::bytes) {
       std::memcpy(codes_[r] + b * words, block + File::code(0).low.byte, words * sizeof(float));
       if constexpr (File::bits == 5) high_[b][r] = high_bits_of<File>(block);
@@ -93,7 +98,7 @@ class PackedNumbers {
   // Stores the numbers of a word of block b of all rows.
   template <std::size_t at>
   RAPT_INNER void store(std::size_t b, batch column, float *to) const {
-    constexpr std::size_t first = at * 4;
+    constexpr std::size_t first = at * (File::has_scales_apart ? 8 : 4);
     float *const of_block = to + b * File::inputs * rapt::packed_dim_stride;
     const auto store_at = [&](std::size_t input, batch numbers)
                               RAPT_INNER { S::store(of_block + input * rapt::packed_dim_stride, numbers); };
@@ -106,7 +111,14 @@ class PackedNumbers {
     };
     auto word = S::bits(column);
     using Words = decltype(word);
-    if constexpr (has_bytes_of_32<File>) {
+    if constexpr (File::has_scales_apart) {
+      static constexpr IntegersOfHalves<File> table;
+      const batch scale = S::load(scales_[b][0]);
+      unroll<8>([&](std::size_t i) RAPT_INNER {
+        store_at(first + i, integers_of_codes<Codes>(word, table) * scale);
+        word = word >> 4;
+      });
+    } else if constexpr (has_bytes_of_32<File>) {
       store_bytes(Words(word ^ 0x80808080U), first);
     } else if constexpr (has_codebook) {
       store_bytes(Words(Codes::look_up_bytes(bytes_of_codebook<File>.bytes, Codes::low_halves(word))), first);
@@ -133,16 +145,16 @@ class PackedNumbers {
 // Writes the numbers of a vector of keys to `to`. The rows have `dim` numbers in blocks of File. `fetch` is called with
 // the index of each row.
 template <class Codes, class File, class Fetch>
-[[gnu::noinline, gnu::flatten]] void pack_numbers(const std::uint8_t *const *row, std::size_t dim, float *to,
-                                                  Fetch fetch) {
+[[gnu::noinline, gnu::flatten]] void pack_numbers(const std::uint8_t *const *row, const ScalesApart &apart,
+                                                  std::size_t dim, float *to, Fetch fetch) {
   using S = simd<float>;
   constexpr std::size_t most = 256;  // whole blocks
   const std::uint8_t *at[S::width];
   for (std::size_t r = 0; r < S::width; ++r) at[r] = row[r];
   for (std::size_t d = 0; d < dim; d += most) {
     const std::size_t inputs = dim - d < most ? dim - d : most;
-    if constexpr (has_halves_of_32<File> || has_bytes_of_32<File>) {
-      PackedNumbers<Codes, File>::write(at, inputs, to, [&](std::size_t r) RAPT_INNER {
+    if constexpr (has_scale_of_32<File>) {
+      PackedNumbers<Codes, File>::write(at, apart, d, inputs, to, [&](std::size_t r) RAPT_INNER {
         if (d == 0) fetch(r);
       });
     } else {

@@ -1,6 +1,6 @@
-// Finds keys and values that are dequantized, block by block, just before products read them: blocks of files, and
-// floats next to keys or values of another type. What is multiplied then is f32, so that results have the bits of a
-// call with the dequantized numbers.
+// Finds keys and values that are dequantized, block by block, just before products read them: blocks of files, rows of
+// 4 bits, and floats that go with keys or values of another type. What is multiplied then is f32, so that results have
+// the bits of a call with the dequantized numbers.
 //
 // Keys become packed ones, values rows. A block of 64 rows stays in L1 or L2 until it has been multiplied. Rows of the
 // next block are prefetched meanwhile.
@@ -13,6 +13,7 @@
 #include "call/attention_workspace.hpp"
 #include "call/element.hpp"
 #include "call/packed_keys.hpp"
+#include "contract/cache_rows.hpp"
 #include "kernels/attention/block.hpp"
 #include "kernels/attention/dequantized_keys.hpp"
 #include "kernels/attention/lines_ahead.hpp"
@@ -21,6 +22,50 @@
 #include "kernels/vector/transposed.hpp"
 
 namespace {
+
+// Finds the addresses of rows. Missing keys get that of token 0, which exists.
+template <class T, class Address>
+void find_rows(const AttentionTile &tile, std::size_t first, std::size_t count, std::ptrdiff_t stride,
+               const T *token0, Address address, const T **row) {
+  if (const std::int32_t *const list = tile.list()) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::int32_t token = list[first + i];
+      row[i] = token < 0 ? token0 : token0 + stride * token;
+    }
+    return;
+  }
+  const std::size_t unit = tile.is_scattered() ? 1 : rapt::attention_page_unit;
+  for (std::size_t i = 0; i < count; i += unit) {
+    const T *row_at = address(first + i);
+    for (std::size_t j = i; j < count && j < i + unit; ++j, row_at += stride) row[j] = row_at;
+  }
+}
+// Finds those of a block. Its last row stands for those after it.
+template <class T, class Address>
+void find_rows_of_block(const AttentionTile &tile, std::size_t first, std::size_t count,
+                        std::ptrdiff_t stride, const T *token0, Address address, const T **row) {
+  find_rows(tile, first, count, stride, token0, address, row);
+  for (std::size_t i = count; i < rapt::attention_block; ++i) row[i] = row[count - 1];
+}
+
+// The addresses of a block's scales, where they lie apart.
+template <bool are_apart>
+struct ScalesOfBlock {
+  static ScalesApart from(std::size_t) { return {}; }
+};
+template <>
+struct ScalesOfBlock<true> {
+  const float *at[rapt::attention_block];
+  std::size_t blocks;
+
+  template <class Address>
+  void find(const AttentionTile &tile, std::size_t first, std::size_t count, std::ptrdiff_t stride,
+            const float *token0, Address address, std::size_t group) {
+    find_rows_of_block(tile, first, count, stride, token0, address, at);
+    blocks = group / rapt::I4Row::inputs;
+  }
+  ScalesApart from(std::size_t i) const { return {at + i, blocks}; }
+};
 
 // Dequantizes up to a block of keys or values.
 template <class Codes>
@@ -36,9 +81,12 @@ class Dequantizer {
         tile_, first, count, o_.k_strides.token, tile_.k_of_token<std::uint8_t>(0),
         [&](std::size_t key) { return tile_.k<std::uint8_t>(key); },
         rapt::row_length(o_.kv_type, o_.qk_dim) * rapt::size_of(o_.kv_type));
-    const bool has_blocks = rapt::with_file_blocks(o_.kv_type, [&]<class File>(File) {
+    const bool has_blocks = rapt::with_cache_blocks(o_.kv_type, [&]<class File>(File) {
+      const auto scales = scales_of<File>(
+          first, count, tile_.k_scale_strides().token, tile_.k_scales_of_token(0),
+          [&](std::size_t key) { return tile_.k_scales(key); }, o_.qk_dim);
       for (std::size_t i = 0; i < count; i += S::width)
-        pack_numbers<Codes, File>(rows.at + i, o_.qk_dim, to + i, rows.fetch_from(i));
+        pack_numbers<Codes, File>(rows.at + i, scales.from(i), o_.qk_dim, to + i, rows.fetch_from(i));
     });
     if (!has_blocks) {
       rapt::with_element<float>(
@@ -58,8 +106,12 @@ class Dequantizer {
         [&](std::size_t key) { return tile_.v<std::uint8_t>(key); },
         rapt::row_length(o_.v_type, o_.v_dim) * rapt::size_of(o_.v_type));
     const std::size_t pitch = rapt::Dequantized::pitch(o_.v_dim);
-    const bool has_blocks = rapt::with_file_blocks(
-        o_.v_type, [&]<class File>(File) { numbers_of<File>(rows, count, to, pitch); });
+    const bool has_blocks = rapt::with_cache_blocks(o_.v_type, [&]<class File>(File) {
+      const auto scales = scales_of<File>(
+          first, count, tile_.v_scale_strides().token, tile_.v_scales_of_token(0),
+          [&](std::size_t key) { return tile_.v_scales(key); }, o_.v_dim);
+      numbers_of<File>(rows, scales, count, to, pitch);
+    });
     if (!has_blocks) {
       rapt::with_element<float>(o_.v_type, [&](auto element) {
         widen_rows<typename decltype(element)::type>(rows, count, to, pitch);
@@ -76,7 +128,7 @@ class Dequantizer {
 
   // The addresses of a block's rows, and what to prefetch of the next block.
   struct Rows {
-    const std::uint8_t *at[block];    // the last row stands for those after it
+    const std::uint8_t *at[block];
     const std::uint8_t *next[block];  // of scattered rows
     std::uintptr_t distance;          // of the next block's rows; 0: they are in `next`
     std::size_t bytes;
@@ -85,31 +137,13 @@ class Dequantizer {
     Rows(const AttentionTile &tile, std::size_t first, std::size_t count, std::ptrdiff_t stride,
          const std::uint8_t *token0, Address address, std::size_t row_bytes)
         : distance(tile.is_scattered() ? 0 : static_cast<std::uintptr_t>(stride) * block), bytes(row_bytes) {
-      find(tile, first, count, stride, token0, address, at);
-      for (std::size_t i = count; i < block; ++i) at[i] = at[count - 1];
+      find_rows_of_block(tile, first, count, stride, token0, address, at);
       if (distance != 0) return;
       const std::size_t left = tile.kv_len() - first, exist = left <= block          ? 0
                                                               : left - block < count ? left - block
                                                                                      : count;
-      find(tile, first + block, exist, stride, token0, address, next);
+      find_rows(tile, first + block, exist, stride, token0, address, next);
       for (std::size_t i = exist; i < block; ++i) next[i] = at[i];
-    }
-    // Missing keys get the address of token 0, which exists.
-    template <class Address>
-    static void find(const AttentionTile &tile, std::size_t first, std::size_t count, std::ptrdiff_t stride,
-                     const std::uint8_t *token0, Address address, const std::uint8_t **row) {
-      if (const std::int32_t *const list = tile.list()) {
-        for (std::size_t i = 0; i < count; ++i) {
-          const std::int32_t token = list[first + i];
-          row[i] = token < 0 ? token0 : token0 + stride * token;
-        }
-        return;
-      }
-      const std::size_t unit = tile.is_scattered() ? 1 : rapt::attention_page_unit;
-      for (std::size_t i = 0; i < count; i += unit) {
-        const std::uint8_t *row_at = address(first + i);
-        for (std::size_t j = i; j < count && j < i + unit; ++j, row_at += stride) row[j] = row_at;
-      }
     }
     // Returns a function that prefetches the row of the next block that has the place of row first + r here.
     auto fetch_from(std::size_t first) const {
@@ -123,12 +157,22 @@ class Dequantizer {
     }
   };
 
+  template <class File, class Address>
+  auto scales_of(std::size_t first, std::size_t count, std::ptrdiff_t stride, const float *token0,
+                 Address address, std::size_t dim) const {
+    ScalesOfBlock<File::has_scales_apart> scales;
+    if constexpr (File::has_scales_apart)
+      scales.find(tile_, first, count, stride, token0, address, rapt::scale_group_of(o_, dim));
+    return scales;
+  }
   template <class File>
-  [[gnu::noinline, gnu::flatten]] void numbers_of(const Rows &rows, std::size_t count, float *to,
-                                                  std::size_t pitch) const {
+  [[gnu::noinline, gnu::flatten]] void numbers_of(const Rows &rows,
+                                                  const ScalesOfBlock<File::has_scales_apart> &scales,
+                                                  std::size_t count, float *to, std::size_t pitch) const {
     for (std::size_t i = 0; i < count; i += S::width) {
       const std::size_t some = count - i < S::width ? count - i : S::width;
-      numbers_of_rows<Codes, File>(rows.at + i, some, o_.v_dim, to + i * pitch, pitch, rows.fetch_from(i));
+      numbers_of_rows<Codes, File>(rows.at + i, scales.from(i), some, o_.v_dim, to + i * pitch, pitch,
+                                   rows.fetch_from(i));
     }
   }
   template <class E>

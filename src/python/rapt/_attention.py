@@ -35,7 +35,7 @@ Arithmetic = Literal["default", "f32", "bf16", None]
 # fmt: off
 BlockType = Literal[
     "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K", "Q2_K", "Q3_K", "IQ4_NL", "IQ4_XS", "MXFP4", "NVFP4",
-    None,
+    "i4", None,
 ]
 # fmt: on
 _GRADIENT_TYPES = {None: 0, "f32": F32}
@@ -152,7 +152,8 @@ def attention(
 
     q is [q_len][dim], [heads][q_len][dim] or [batch][heads][q_len][dim], of f32, f64, f16 or bf16. k is
     [batch][kv_heads][kv_len][dim] and v is [batch][kv_heads][kv_len][v_dim], or without the first dimensions. They have
-    q's type or, where q is not f64, other ones; int8 needs k_scales and v_scales. Blocks of files need k_type or v_type. kv_heads divides heads, and head h of
+    q's type or, where q is not f64, other ones; int8 needs k_scales and v_scales. 4 bits and blocks of files need k_type or
+    v_type. kv_heads divides heads, and head h of
     q reads head h // (heads // kv_heads), as with PyTorch's enable_gqa. Batches do not broadcast.
 
     Tensors are read where they are. They are copied only where their last dimension is not contiguous or a stride is
@@ -210,11 +211,12 @@ def attention(
                     lists, and key_list_lengths, go with no causality, window or slope
     packed_keys     True: k comes from pack_keys; not with kv_offsets
     k_scales, v_scales   numbers in the shape of v without its last dimension, or with the scale groups in its place, only
-                    of int8
+                    of int8 and "i4"
     scale_group     32, 64 or 128 elements of a head per scale, of which dim and v_dim are multiples; all by default
     k_type, v_type  "Q8_0", "Q4_0" or another type of blocks of files and of llama.cpp's caches, of k and of v: uint8 of
                     [batch][kv_heads][kv_len][bytes of a row]. Results have the bits of a call with the numbers of f32 that
-                    these blocks stand for. Not with packed_keys
+                    these blocks stand for. "i4" are the rows of quantize_rows: uint8 of [batch][kv_heads][kv_len][dim / 2],
+                    a multiple of 16 bytes, with k_scales or v_scales. Not with packed_keys
     arithmetic      "f32" (not of f64), or "bf16" where q, k and v are bf16, instead of the types' own
     out_type        "f32", "f16" or "bf16" instead of q's type, or a dtype of NumPy or PyTorch
 
@@ -223,7 +225,7 @@ def attention(
 
     A TypeError is an argument of another type, f64 among other types, or a mask that is neither bool nor uint8. A
     ValueError is anything else that an option does not say: another shape, heads that kv_heads does not divide, a window of
-    -1, a length or a page out of range, scales without int8, or an `out` that is read-only or overlaps an input. In
+    -1, a length or a page out of range, scales without int8 or "i4", or an `out` that is read-only or overlaps an input. In
     all these cases nothing is written.
 
     >>> q, k, v = np.zeros((1, 2)), np.zeros((2, 2)), np.array([[1.0, 2.0], [3.0, 4.0]])

@@ -30,10 +30,11 @@ from ._arrays import (
     tensor_strides,
 )
 from ._attention_errors import error
-from ._library import ARITHMETIC, BLOCKS, F32, F64, I8, REPEAT, AttentionOptions, Strides, count
+from ._library import ARITHMETIC, BLOCKS, F32, F64, I4, I8, REPEAT, AttentionOptions, Strides, count
 from ._scores import Causal, causal_fields, scale_field
 
 BLOCK = 64  # keys of a block of packed keys
+_SCALED = {I8: "int8", I4: "i4"}
 
 
 def zero_gaps(array: Array, tokens: int, offsets: Array | None) -> Array:
@@ -50,9 +51,15 @@ def _cache_type(x: Array, name: str, given: Any) -> tuple[int, int, int]:
     row = x.shape[-1] if x.ndim > 0 else 0
     if given is None:
         return element_type(x, name), row, row
-    rapt_type, of = choice({block: of.number for block, of in BLOCKS.items()}, f"{name}_type", given), BLOCKS[given]
+    rapt_type = choice({**{block: of.number for block, of in BLOCKS.items()}, "i4": I4}, f"{name}_type", given)
     if x.dtype != np.uint8:
-        raise TypeError(f"{name} has elements of {x.dtype.name}: blocks of {given} are bytes of uint8")
+        what = "rows" if rapt_type == I4 else "blocks"
+        raise TypeError(f"{name} has elements of {x.dtype.name}: {what} of {given} are bytes of uint8")
+    if rapt_type == I4:
+        if row % 16 != 0:
+            raise ValueError(f"{name} has rows of {row} bytes: those of i4 are multiples of 16, which 32 numbers take")
+        return rapt_type, row, 2 * row
+    of = BLOCKS[given]
     if row % of.bytes != 0:
         raise ValueError(f"{name} has rows of {row} bytes: a block of {given} has {of.bytes}")
     return rapt_type, row, row // of.bytes * of.inputs
@@ -155,9 +162,9 @@ class AttentionCall:
     def _set_strides(self) -> None:
         self.strided = True
         o, k = self.options, self.k
-        o.q_strides, o.v_strides = tensor_strides(self.q), tensor_strides(self.v)
+        o.q_strides, o.v_strides = tensor_strides(self.q), _cache_strides(self.v, o.v_type)
         if not self.packed_keys:
-            o.k_strides = tensor_strides(k)
+            o.k_strides = _cache_strides(k, o.kv_type)
             return
         if k.size > 0 and not k[(0,) * (k.ndim - 3)].flags.c_contiguous:
             raise ValueError("packed k must be contiguous in each head")
@@ -295,36 +302,42 @@ class AttentionCall:
             )
         return offsets, len(offsets) - 1, int(lengths.max())
 
-    # ---- scales of int8
+    # ---- scales of int8 and i4
 
     def set_kv_scales(self, k_scales: Any, v_scales: Any, scale_group: int | None) -> None:
         o = self.options
         group = 0 if scale_group is None else integer(scale_group, "scale_group")
-        if o.kv_type != I8:
-            if group or k_scales is not None or v_scales is not None:
-                name = "k_scales" if k_scales is not None else "v_scales" if v_scales is not None else "scale_group"
-                raise ValueError(f"{name} is for keys and values of int8, not of {self.v.dtype.name}")
+        caches = (
+            ("k_scales", k_scales, self.k, o.kv_type, o.qk_dim),
+            ("v_scales", v_scales, self.v, o.v_type, o.v_dim),
+        )
+        scaled = [cache for cache in caches if cache[3] in _SCALED]
+        for name, scales, tensor, rapt_type, _ in caches:
+            if scales is None and rapt_type in _SCALED:
+                raise ValueError(f"keys and values of {_SCALED[rapt_type]} need {name}")
+            if scales is not None and rapt_type not in _SCALED:
+                raise ValueError(f"{name} is for keys and values of int8 and i4, not of {tensor.dtype.name}")
+        if not scaled:
+            if group:
+                raise ValueError(f"scale_group is for keys and values of int8 and i4, not of {self.v.dtype.name}")
             return
-        for name, scales in (("k_scales", k_scales), ("v_scales", v_scales)):
-            if scales is None:
-                raise ValueError(f"keys and values of int8 need {name}")
         if group not in (0, 32, 64, 128):
             raise ValueError(f"scale_group is {group}, not 32, 64 or 128")
-        if group and (o.qk_dim % group or o.v_dim % group):
-            raise ValueError(
-                f"scale_group is {group}, which does not divide heads of {o.qk_dim} and {o.v_dim} elements"
-            )
+        if group and any(dim % group for *_, dim in scaled):
+            dims = " and ".join(str(dim) for *_, dim in scaled)
+            raise ValueError(f"scale_group is {group}, which does not divide heads of {dims} elements")
         o.scale_group = group
         self._set_strides()  # those of the scales are parts of them
-        shared = group == 0 and address(self.k) == address(self.v)
-        for name, x, tensor, dim in (("k_scales", k_scales, self.k, o.qk_dim), ("v_scales", v_scales, self.v, o.v_dim)):
+        shared = group == 0 and len(scaled) == 2 and address(self.k) == address(self.v)
+        for name, x, tensor, rapt_type, dim in scaled:
             per_scale = group or (o.qk_dim if shared else dim)
             groups = dim // group if group else 1
             scales = as_numbers(x, name, F32)
             shape = (*self.v.shape[:-1], groups)
             if scales.shape != shape and (groups != 1 or scales.shape != shape[:-1]):
                 raise ValueError(f"{name} has the shape {scales.shape}, not {shape if groups != 1 else shape[:-1]}")
-            strides = [stride // tensor.itemsize for stride in tensor.strides[:-1]]
+            numbers = 2 if rapt_type == I4 else 1  # of a byte
+            strides = [stride * numbers for stride in tensor.strides[:-1]]
             if self.packed_keys and tensor is self.k:
                 strides = [*strides[:-2], per_scale * groups]
             scales = _scales_with_strides(scales.reshape(shape), strides, per_scale, name)
@@ -487,6 +500,12 @@ def _window(keys: Any, name: str) -> int:
     if number_of_keys < 0:
         raise ValueError(f"{name} is {number_of_keys}, but it is off as None or 0, not as -1: {_WINDOWS[name]}")
     return number_of_keys
+
+
+def _cache_strides(array: Array, rapt_type: int) -> Strides:
+    if rapt_type == I4:  # of which strides count the numbers
+        return strides_of(array.shape[:-1], [2 * stride for stride in array.strides[:-1]], 1)
+    return tensor_strides(array)
 
 
 def _scales_with_strides(scales: Array, strides: list[int], per_scale: int, name: str) -> Array:
