@@ -69,7 +69,7 @@ SOURCES = (
         "tests/validate",
     ),
 )
-NO_SOURCES = ("cmake/recipes", "src/manual", "src/python/examples", "src/python/rapt/lib")
+NO_SOURCES = ("src/manual", "src/python/examples", "src/python/rapt/lib")
 
 # The only setting of pip's --config-settings that is rapt's own: the levels to compile.
 SETTING = "RAPT_LEVELS"
