@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,16 @@ from kinds import Call, OnEachLevel, Random
 
 import rapt
 from rapt import _threads
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the tests of rapt.torch.enable(), which take minutes, those of RAPT_TEST_SHARE: 0/3 is the first third."""
+    share, shares = map(int, os.environ.get("RAPT_TEST_SHARE", "0/1").split("/"))
+    shared = [item for item in items if item.path.stem in ("test_torch_enable", "test_torch_models", "test_torch_ways")]
+    left_out = [item for i, item in enumerate(shared) if i % shares != share]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture
