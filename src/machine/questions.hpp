@@ -12,7 +12,7 @@
 //   fetches_far_ahead        | keys and values of large caches      | prefetched to L1           | far ahead, to L2 first
 //   prefers_its_prefetcher   | f32 of one row, AVX2                 | in order, prefetched to L2 | a page of four groups in turn
 //                            | BF16 and I8 of one row, AVX-512      | in order, prefetched to L2 | 8 KiB of two blocks in turn
-//                            | 2 to 4 rows of a layer, AVX-512      | each line prefetched to L2 | one line of four
+//                            | 2 to 4 rows of floats, 2 of bytes    | each line prefetched to L2 | one line of four
 //                            | f32 of many rows, AVX-512            | the next inputs to L1      | left to the CPU
 //   reads_in_order           | 1 to 8 rows of a layer, float types  | a group of 512 inputs by   | 8 KiB by each pass,
 //                            |                                      | each pass, the next to L2  | the next to L1

@@ -46,7 +46,7 @@ class LinearLayer {
  private:
   void run(FewRows, const rapt::LinearTask &task) {
     const std::size_t end = task.first_output + task.outputs, passes = passes_over(task.rows);
-    const std::size_t every = Ways::prefetched_every(task.rows);
+    const std::size_t every = Ways::prefetched_every(task.rows, o_.w_type);
     const bool in_order = Ways::reads_in_order(task.rows);
     for (std::size_t n = task.first_output; n < end;) {
       const std::size_t blocks = Ways::blocks_together(task.rows, end - n);
