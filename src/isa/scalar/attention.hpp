@@ -183,8 +183,9 @@ class AttentionRow {
     }
   }
   A number_of_i4(const std::uint8_t *row, const float *scales, std::size_t d, std::size_t dim) const {
-    return static_cast<float>(integer_of_code<rapt::I4Row>(row + d / 32 * 16, d % 32)) *
-           scales[d / rapt::scale_group_of(o_, dim)];
+    using Row = rapt::I4Row;
+    const int integer = integer_of_code<Row>(row + d / Row::inputs * Row::bytes, d % Row::inputs);
+    return static_cast<float>(integer) * scales[d / rapt::scale_group_of(o_, dim)];
   }
   A dot_with(std::size_t key) const {
     const std::size_t step = o_.packed_keys ? rapt::packed_dim_stride : 1;
