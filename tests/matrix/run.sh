@@ -9,7 +9,8 @@
 # qemu-aarch64, of builds whose name begins with "arm64".
 # rapt-validate --quick runs every kernel on this CPU, unless the build's own tests do, on Sapphire Rapids, and on the
 # Arm model that has all levels. Alder Lake runs those of bytes, which AVX-VNNI has for itself. The others run some
-# kernels: these models choose among the same code, and ../audit knows its instructions.
+# kernels: these models choose among the same code, and ../audit knows its instructions. RAPT_TEST_SHARE, such as 0/3,
+# takes a third of those.
 # WORK_FOLDER/levels gets a line "native LEVEL" or "emulated LEVEL" for each level that passed on a model. The last line
 # reads "N passed, N failed, N skipped".
 set -euo pipefail
@@ -36,9 +37,14 @@ skip() {
 
 # run_model MODEL NAME=BUILD FLAGS KERNELS LAUNCHER...: in the background, its outcome into a file. FLAGS are the
 # compiler's for the model: dispatch must choose the best level that they allow. KERNELS: all, bytes or some.
-count=0
+count=0 with_some=0
+IFS=/ read -r share shares <<<"${RAPT_TEST_SHARE:-0/1}"
 run_model() {
   local model=$1 build=${2%%=*} folder=${2#*=} kernels=$4 best flags
+  if [[ $kernels == some && $model != "this CPU" ]]; then
+    with_some=$((with_some + 1))
+    if ((with_some % shares != share)); then return; fi
+  fi
   read -ra flags <<<"$3"
   shift 4
   best=$("$here/../levels" "$folder" "${flags[@]}")
