@@ -131,6 +131,15 @@ struct Pair {
   }
 };
 
+// Returns the status of a call over the rows of `pair`. A refused call leaves `out` at -77.
+rapt_status status_of(const Pair &pair, const rapt_attention_options &o, std::vector<float> &out,
+                      std::vector<unsigned char> &workspace) {
+  const rapt_status got = rapt_attention(pair.q.data(), pair.k.bytes().data(), pair.v.bytes().data(),
+                                         out.data(), &o, workspace.data(), workspace.size());
+  if (got != RAPT_OK) CHECK(std::all_of(out.begin(), out.end(), [](float x) { return x == -77; }));
+  return got;
+}
+
 }  // namespace
 
 // Keys and values are dequantized apart, so that a type needs only some others next to it.
@@ -296,10 +305,7 @@ TEST_CASE("what rapt.h refuses") {
     rapt_attention_options o = pair.o;
     o.kv_type = RAPT_Q8_0;
     change(o);
-    const rapt_status got = rapt_attention(pair.q.data(), pair.k.bytes().data(), pair.v.bytes().data(),
-                                           out.data(), &o, workspace.data(), workspace.size());
-    if (got != RAPT_OK) CHECK(std::all_of(out.begin(), out.end(), [](float x) { return x == -77; }));
-    return got;
+    return status_of(pair, o, out, workspace);
   };
   using O = rapt_attention_options;
   CHECK(status([](O &o) { o.qk_dim = 40; }) == RAPT_BAD_DIM);
@@ -356,10 +362,7 @@ TEST_CASE("what rapt.h refuses of 4 bits") {
     o.kv_type = RAPT_I4, o.scale_group = 32;
     o.k_scales = pair.k.in_memory.scales.data(), o.v_scales = pair.v.in_memory.scales.data();
     change(o);
-    const rapt_status got = rapt_attention(pair.q.data(), pair.k.bytes().data(), pair.v.bytes().data(),
-                                           out.data(), &o, workspace.data(), workspace.size());
-    if (got != RAPT_OK) CHECK(std::all_of(out.begin(), out.end(), [](float x) { return x == -77; }));
-    return got;
+    return status_of(pair, o, out, workspace);
   };
   using O = rapt_attention_options;
   CHECK(status([](O &o) { o.k_scales = nullptr; }) == RAPT_BAD_KV_SCALES);

@@ -10,6 +10,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 WIDTH = 120
@@ -108,19 +109,22 @@ def main(arguments: list[str]) -> int:
     for path in (Path(a) for a in arguments if a != "--fix"):
         lines = path.read_text().split("\n")
         form = C_LINE if path.suffix in (".h", ".hpp", ".c", ".cpp", ".def") else SCRIPT_LINE
-        is_page = path.suffix == ".md"
+        if path.suffix == ".md":
+            pieces, wrap = paragraphs(lines), wrapped_prose
+        else:
+            pieces, wrap = sentences(lines, form), partial(wrapped, form=form)
         made, at = [], 0
-        for begin, end in paragraphs(lines) if is_page else sentences(lines, form):
+        for begin, end in pieces:
             first = next((i for i in range(begin, end) if len(lines[i]) > WIDTH), None)
-            if first is None or (is_page and wrapped_prose(lines[first:end]) == lines[first:end]):
+            if first is None:
+                continue
+            narrow = wrap(lines[first:end])
+            if path.suffix == ".md" and narrow == lines[first:end]:  # a word is longer
                 continue
             if not fix:
                 print(f"{path}:{first + 1}: a line of {len(lines[first])} characters, not {WIDTH}")
             long += 1
-            made += [
-                *lines[at:first],
-                *(wrapped_prose(lines[first:end]) if is_page else wrapped(lines[first:end], form)),
-            ]
+            made += [*lines[at:first], *narrow]
             at = end
         if fix and made:
             path.write_text("\n".join(made + lines[at:]))

@@ -1,5 +1,5 @@
 // Says what rows of keys and values are, where they become numbers before they are multiplied: blocks of files, or
-// RAPT_I4, whose scales of f32 lie in an array of their own.
+// RAPT_I4, whose scales of f32 lie in another array.
 #pragma once
 
 #include <cstddef>

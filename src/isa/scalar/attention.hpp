@@ -165,27 +165,23 @@ class AttentionRow {
  protected:
   // Return number d of a key and of a value.
   A number_of_key(std::size_t key, std::size_t d) const {
-    const E *const row = tile_.k<E>(key);
-    if constexpr (std::is_same_v<E, AnyElement>) {
-      if (o_.kv_type == RAPT_I4) return number_of_i4(&row->byte, tile_.k_scales(key), d, o_.qk_dim);
-      return number_of_row(o_.kv_type, &row->byte, d);
-    } else {
-      return rapt::widened(row[d]);
-    }
+    return number(tile_.k<E>(key), o_.kv_type, d, o_.qk_dim, [&] { return tile_.k_scales(key); });
   }
   A number_of_value(std::size_t key, std::size_t d) const {
-    const E *const row = tile_.v<E>(key);
+    return number(tile_.v<E>(key), o_.v_type, d, o_.v_dim, [&] { return tile_.v_scales(key); });
+  }
+  // Returns number d of a row of `dim`. Only RAPT_I4 has scales() here.
+  template <class Scales>
+  A number(const E *row, [[maybe_unused]] rapt_type type, std::size_t d, [[maybe_unused]] std::size_t dim,
+           [[maybe_unused]] Scales scales) const {
     if constexpr (std::is_same_v<E, AnyElement>) {
-      if (o_.v_type == RAPT_I4) return number_of_i4(&row->byte, tile_.v_scales(key), d, o_.v_dim);
-      return number_of_row(o_.v_type, &row->byte, d);
+      if (type != RAPT_I4) return number_of_row(type, &row->byte, d);
+      using Row = rapt::I4Row;
+      const int integer = integer_of_code<Row>(&row->byte + d / Row::inputs * Row::bytes, d % Row::inputs);
+      return static_cast<float>(integer) * scales()[d / rapt::scale_group_of(o_, dim)];
     } else {
       return rapt::widened(row[d]);
     }
-  }
-  A number_of_i4(const std::uint8_t *row, const float *scales, std::size_t d, std::size_t dim) const {
-    using Row = rapt::I4Row;
-    const int integer = integer_of_code<Row>(row + d / Row::inputs * Row::bytes, d % Row::inputs);
-    return static_cast<float>(integer) * scales[d / rapt::scale_group_of(o_, dim)];
   }
   A dot_with(std::size_t key) const {
     const std::size_t step = o_.packed_keys ? rapt::packed_dim_stride : 1;
